@@ -1,0 +1,5 @@
+"""multileave: which ranker do users prefer?"""
+
+from multileave.errors import *
+from multileave.impression import Impression
+from multileave.methods import *

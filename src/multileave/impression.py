@@ -1,0 +1,202 @@
+"""Impression: what was shown to a user, and all that inference needs.
+
+Nothing is remembered elsewhere, so a log line from last month, read on another machine, infers the same.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from multileave.errors import ImpressionError
+
+__all__ = ["ABSENT", "FORMAT_VERSION", "Impression"]
+
+FORMAT_VERSION = 1
+ABSENT = 2**31 - 1  # the rank of a document in a ranking that does not hold it: after all others
+
+Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Impression:
+    """A result list with the evidence that inference needs.
+
+    rankers: the names of the R rankers.
+    method: the method with all its parameters, as `get_method` reads it.
+    k: the length that was asked for, without pinned slots.
+    shown: the ids the user sees, best first, pinned ones included.
+    hidden: ids that were drawn after the last visible one and not shown (ppm: one).
+    pinned: (position, id) of results that took no part in the comparison.
+    lengths: int32 (R,), how many documents each ranker returned.
+    ranks: int32 (m, R), the rank from 1 of each drawn document (shown, then hidden, pinned left out)
+        in every ranking, ABSENT where it is not in it; (0, R) for methods that do not need it.
+    note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of
+        choices), or (0,).
+    stat: figures of the draw worth reporting (om: the slack and the number of lists).
+    """
+
+    rankers: tuple[str, ...]
+    method: str
+    k: int
+    shown: tuple[Hashable, ...]
+    hidden: tuple[Hashable, ...]
+    pinned: tuple[tuple[int, Hashable], ...]
+    lengths: Ints
+    ranks: Ints
+    note: Ints
+    stat: tuple[float, ...]
+
+    @property
+    def drawn(self) -> tuple[Hashable, ...]:
+        """The drawn documents in order: the shown ones without the pinned, then the hidden."""
+        if not self.pinned:
+            return self.shown + self.hidden
+        fixed = {position for position, _ in self.pinned}
+        return tuple(d for position, d in enumerate(self.shown) if position not in fixed) + self.hidden
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the impression as plain values that JSON can hold; absent documents have rank 0."""
+        for document in (*self.shown, *self.hidden):
+            if not isinstance(document, str | int | float | bool | None):
+                raise ImpressionError(
+                    f"document {document!r} is a {type(document).__name__}; an impression can be written only if "
+                    "its document ids are strings or numbers. Use str ids in the rankings."
+                )
+        ranks = np.where(self.ranks == ABSENT, 0, self.ranks)
+        return {
+            "version": FORMAT_VERSION,
+            "method": self.method,
+            "rankers": list(self.rankers),
+            "k": self.k,
+            "shown": list(self.shown),
+            "hidden": list(self.hidden),
+            "pinned": [[position, document] for position, document in self.pinned],
+            "lengths": self.lengths.tolist(),
+            "ranks": ranks.tolist(),
+            "note": self.note.tolist(),
+            "stat": list(self.stat),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Impression":
+        """Return the impression that `to_dict` wrote, checked."""
+        return _read(data)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Impression):
+            return NotImplemented
+        return all(
+            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
+            for mine, theirs in ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.rankers, self.method, self.shown, self.ranks.tobytes(), self.note.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Impression(method={self.method!r}, rankers={self.rankers!r}, shown={self.shown!r})"
+
+
+def _read(data: Mapping[str, Any]) -> Impression:
+    if not isinstance(data, Mapping):
+        raise ImpressionError(
+            f"an impression is read from a dictionary, not from a {type(data).__name__}. Parse its JSON first."
+        )
+    version = data.get("version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise ImpressionError(
+            f"this impression has format version {version}; this multileave reads up to {FORMAT_VERSION}. "
+            "Upgrade multileave."
+        )
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise ImpressionError(
+            f"'version' is {version!r}; expected {FORMAT_VERSION}. Is this a dictionary written by Impression.to_dict?"
+        )
+    rankers = tuple(_field(data, "rankers", list))
+    if (
+        len(rankers) < 2
+        or not all(isinstance(name, str) for name in rankers)
+        or len(set(rankers)) < len(rankers)
+    ):
+        raise _malformed("rankers", "two or more different names", data)
+    method = _field(data, "method", str)
+    k = _field(data, "k", int)
+    if k < 0:
+        raise _malformed("k", "an integer from 0", data)
+    shown = tuple(_field(data, "shown", list))
+    hidden = tuple(_field(data, "hidden", list))
+    documents = (*shown, *hidden)
+    if not all(isinstance(d, str | int | float | bool | None) for d in documents):
+        raise _malformed("shown", "document ids that are strings or numbers", data)
+    if len(set(documents)) < len(documents):
+        raise _malformed("shown", "every document once", data)
+    pinned = tuple(_pin(pin, shown, data) for pin in _field(data, "pinned", list))
+    if len({position for position, _ in pinned}) < len(pinned):
+        raise _malformed("pinned", "every position once", data)
+    drawn = len(documents) - len(pinned)
+    if drawn - len(hidden) > k:
+        raise _malformed("k", f"at least the {drawn - len(hidden)} documents shown", data)
+    lengths = _integers(data, "lengths", (len(rankers),), 0)
+    ranks = _integers(data, "ranks", (drawn, len(rankers)), 0)
+    if ranks.size:
+        if (ranks > lengths).any():
+            raise _malformed("ranks", "no rank beyond a ranking's length", data)
+        for column in ranks.T:
+            present = column[column > 0]
+            if len(np.unique(present)) < len(present):
+                raise _malformed("ranks", "every rank once in a ranking", data)
+        ranks[ranks == 0] = ABSENT
+    note = _integers(data, "note", (drawn,), -1)
+    stat = _field(data, "stat", list)
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat):
+        raise _malformed("stat", "numbers", data)
+    return Impression(
+        rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat)
+    )
+
+
+def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    if name not in data:
+        raise ImpressionError(
+            f"the impression has no {name!r} (it has {', '.join(map(repr, data)) or 'nothing'}); expected a "
+            f"{kind.__name__}. Is this a dictionary written by Impression.to_dict?"
+        )
+    value = data[name]
+    if kind is list and isinstance(value, tuple):
+        return list(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _malformed(name, f"a {kind.__name__}", data)
+    return value
+
+
+def _pin(pin: Any, shown: tuple[Hashable, ...], data: Mapping[str, Any]) -> tuple[int, Hashable]:
+    right = isinstance(pin, list | tuple) and len(pin) == 2 and type(pin[0]) is int
+    if not right or not 0 <= pin[0] < len(shown) or shown[pin[0]] != pin[1]:
+        raise _malformed("pinned", "[position, document] for positions of 'shown'", data)
+    return pin[0], pin[1]
+
+
+def _integers(data: Mapping[str, Any], name: str, shape: tuple[int, ...], least: int) -> Ints:
+    value = _field(data, name, list)
+    empty = not value and name != "lengths"
+    if empty:
+        return np.zeros((0, *shape[1:]), dtype=np.int32)
+    try:
+        array = np.array(value)
+    except ValueError:
+        array = np.zeros(0)
+    right = array.shape == shape and array.dtype.kind in "iu"
+    if not right or array.min(initial=least) < least or array.max(initial=0) > ABSENT:
+        raise _malformed(name, f"integers from {least}, shape {shape}", data)
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _malformed(name: str, expected: str, data: Mapping[str, Any]) -> ImpressionError:
+    found = repr(data[name])
+    found = found if len(found) <= 80 else found[:77] + "..."
+    return ImpressionError(
+        f"the impression's {name!r} is {found}; expected {expected}. "
+        "Is this a dictionary written by Impression.to_dict, unchanged?"
+    )

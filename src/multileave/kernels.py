@@ -1,0 +1,257 @@
+"""Kernels: plain functions that are compiled when they are first called, once per machine.
+
+Numba costs 0.3 s to import and seconds to compile, so nothing of it may happen at import time:
+`kernel` only remembers the function. At the first call the function is rebuilt with the kernels it
+names replaced by their compiled selves, and compiled into a cache of our own.
+
+The cache is a user directory. A kernel's place in it is a hash of the source files of every kernel
+that it can reach, of Numba's and of Python's version: Numba itself looks only at the file of the
+outermost function, and would keep a loop that inlined an edited kernel of another file.
+
+A loop that is the same for every method names `draw` and `credit` as globals that stand for nothing;
+`Kernel.bind` compiles it with a method's own kernels in their place. The parts are inlined as if they
+had been written there, and unlike a closure the result is found again in the cache.
+"""
+
+import functools
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from multileave.errors import MultileaveWarning
+
+__all__ = ["Kernel", "cache_directory", "kernel"]
+
+_lock = threading.RLock()
+
+
+class Kernel:
+    """A function of arrays and numbers that is compiled when it is first called.
+
+    Inside a kernel only NumPy arrays, numbers and other kernels may be used. If it cannot be
+    compiled it runs as plain Python, with one warning.
+    """
+
+    def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
+        self.function = function
+        self.parts = parts or {}
+        self._compiled: Callable[..., Any] | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the compiled function, or the function itself if it cannot be compiled."""
+        try:
+            return self.compiled(*arguments)
+        except Exception as error:
+            if type(error).__module__ != "numba.core.errors":
+                raise
+            warnings.warn(
+                f"{self.__module__}.{self.name} cannot be compiled and runs as plain Python, much slower: "
+                f"{' '.join(str(error).split())[:300]}",
+                MultileaveWarning,
+                stacklevel=2,
+            )
+            self._compiled = _uncompiled(self._rebuilt(self._named_kernels()))
+            return self._compiled(*arguments)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "Kernel":
+        return self  # a kernel in a class body is a static method
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _find_kernel, (self.function.__module__, self.function.__qualname__, self.parts)
+
+    @property
+    def name(self) -> str:
+        """The function's name, with those of the parts bound to it."""
+        bound = ",".join(f"{key}={part.__module__}.{part.name}" for key, part in sorted(self.parts.items()))
+        return f"{self.function.__qualname__}[{bound}]" if bound else self.function.__qualname__
+
+    def bind(self, **parts: "Kernel | Callable[..., Any]") -> "Kernel":
+        """Return this kernel with the globals it names replaced by other kernels."""
+        return _bound(self, tuple(sorted((key, as_kernel(part)) for key, part in parts.items())))
+
+    @property
+    def compiled(self) -> Callable[..., Any]:
+        """The compiled function, made when first asked for."""
+        if self._compiled is None:
+            with _lock:
+                if self._compiled is None:
+                    self._compiled = self._compile()
+        return self._compiled
+
+    def _named_kernels(self) -> dict[str, "Kernel"]:
+        """Return the kernels this function names, by their names."""
+        found = dict(self.parts)
+        for name in _global_names(self.function.__code__):
+            value = self.function.__globals__.get(name)
+            if name not in found and isinstance(value, Kernel):
+                found[name] = value
+        return found
+
+    def _reachable(self, seen: dict[int, "Kernel"] | None = None) -> Iterator["Kernel"]:
+        """Yield this kernel and all that it can reach."""
+        seen = {} if seen is None else seen
+        if id(self) in seen:
+            return
+        seen[id(self)] = self
+        yield self
+        for part in self._named_kernels().values():
+            yield from part._reachable(seen)
+
+    def _compile(self) -> Callable[..., Any]:
+        import numba
+
+        function = self._rebuilt({name: part.compiled for name, part in self._named_kernels().items()})
+        if numba.config.DISABLE_JIT:
+            return _uncompiled(function)
+        directory = self._directory()
+        with _numba_cache(numba.config, directory):
+            compiled: Callable[..., Any] = numba.njit(
+                cache=directory is not None, error_model="numpy", nogil=True
+            )(function)
+        return compiled
+
+    def _rebuilt(self, parts: dict[str, Any]) -> types.FunctionType:
+        """Return the function with the kernels it names replaced, named so that the cache tells it apart."""
+        function = types.FunctionType(
+            self.function.__code__,
+            {**self.function.__globals__, **parts},
+            self.function.__name__,
+            self.function.__defaults__,
+        )
+        function.__qualname__ = (
+            f"{self.function.__name__}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+        )
+        function.__module__ = self.function.__module__
+        return function
+
+    def _directory(self) -> Path | None:
+        """Return the directory for this kernel's machine code, or None where there can be none."""
+        import numba
+
+        sources = sorted({part.function.__code__.co_filename for part in self._reachable()})
+        if not all(os.path.isfile(source) for source in sources):
+            return None  # typed at a prompt
+        base = cache_directory()
+        if base is None:
+            return None
+        key = hashlib.sha256(f"{numba.__version__} {sys.version} {platform.machine()}".encode())
+        for source in sources:
+            key.update(_digest(source))
+        return base / key.hexdigest()[:20]
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Mark a function as a kernel: compiled when it is first called.
+
+    >>> @kernel
+    ... def twice(x):
+    ...     return x + x
+    >>> twice(21)
+    42
+    """
+    return Kernel(function)
+
+
+def as_kernel(function: "Kernel | Callable[..., Any]") -> Kernel:
+    """Return the function as a kernel, whichever it was."""
+    return function if isinstance(function, Kernel) else Kernel(function)
+
+
+def cache_directory() -> Path | None:
+    """Return the directory of compiled code, or None, with one warning, where none is writable.
+
+    It is ``$MULTILEAVE_CACHE_DIR``, or ``multileave`` in the user's cache directory.
+    """
+    return _writable(os.environ.get("MULTILEAVE_CACHE_DIR") or _user_cache())
+
+
+def _user_cache() -> str:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base or "", "multileave")
+
+
+@functools.lru_cache
+def _writable(directory: str) -> Path | None:
+    try:
+        if not os.path.isabs(directory):
+            raise OSError("no home directory")
+        os.makedirs(directory, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        warnings.warn(
+            f"compiled code cannot be kept in {directory!r} ({error}), so every process compiles anew; "
+            "set MULTILEAVE_CACHE_DIR to a writable directory",
+            MultileaveWarning,
+            stacklevel=2,
+        )
+        return None
+    return Path(directory)
+
+
+class _numba_cache:
+    """Point Numba's cache to a directory while one function is declared."""
+
+    def __init__(self, config: Any, directory: Path | None) -> None:
+        self.config, self.directory = config, directory
+
+    def __enter__(self) -> None:
+        self.before = self.config.CACHE_DIR
+        if self.directory is not None:
+            self.config.CACHE_DIR = str(self.directory)
+
+    def __exit__(self, *error: object) -> None:
+        self.config.CACHE_DIR = self.before
+
+
+@functools.cache
+def _digest(source: str) -> bytes:
+    return hashlib.sha256(Path(source).read_bytes()).digest()
+
+
+@functools.cache
+def _bound(loop: Kernel, parts: tuple[tuple[str, Kernel], ...]) -> Kernel:
+    return Kernel(loop.function, {**loop.parts, **dict(parts)})
+
+
+def _global_names(code: types.CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _global_names(constant)
+    return names
+
+
+def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    import numpy as np
+
+    def run(*arguments: Any) -> Any:
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # as compiled code does
+            return function(*arguments)
+
+    return run
+
+
+def _find_kernel(module: str, qualname: str, parts: dict[str, Kernel]) -> Kernel:
+    import importlib
+
+    found: Any = importlib.import_module(module)
+    for name in qualname.split("."):
+        found = getattr(found, name)
+    return found.bind(**parts) if parts else as_kernel(found)

@@ -1,0 +1,438 @@
+"""What a method is, the list of all methods, and the two steps every method shares: combine and infer.
+
+A method is an immutable value in one file: parameters, a definition in Fractions, two kernels.
+
+    draw(top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f) -> m
+        top i4[R, depth]   document numbers, -1 past the end      entering i4[depth]  see `rankings`
+        ranks i4[U, R]     ranks of the numbered documents, only if `draw_reads_ranks`, else i4[0, R]
+        lengths i4[R]      k                                      params f8[p]        rng u8[4]
+        shown, note i4[k + beyond]   out: document numbers and notes of the m drawn documents
+        stat f8[2]         out: figures worth reporting           work_i, work_f      scratch, not cleared
+    credit(ranks, lengths, note, clicks, k, params, out, work_i, work_f)
+        ranks i4[m, R]     note i4[m]     clicks u1[m]     out f8[R], or f8[R, R] for a "matrix", zeroed
+
+Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are
+visible. Ranks are 1-based, ABSENT for a document that a ranker did not return.
+"""
+
+import ast
+import functools
+import inspect
+import operator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+
+from multileave.errors import ClicksError, ImpressionError, MethodError, RankingsError, nearest
+from multileave.impression import Impression
+from multileave.kernels import Kernel, as_kernel
+from multileave.outcome import Floats, Kind, Outcome
+from multileave.random import Seed, seed_state
+from multileave.rankings import RankingsLike, read_rankings
+
+__all__ = ["ExactRankings", "Method", "get_method", "infer", "methods", "register"]
+
+Documents: TypeAlias = tuple[Hashable, ...]
+ExactRankings: TypeAlias = tuple[Documents, ...]
+Note: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to combine rankings into one list and to infer preferences from clicks on it.
+
+    A subclass is a frozen dataclass whose fields are the method's parameters. It states what it is
+    in the class variables below, gives `draw_kernel` and `credit_kernel` and, to be judged exactly by
+    `multileave.theory`, the definition:
+
+        lists(rankings, k)   yields (drawn documents, note, probability as a Fraction)
+        score(rankings, drawn, note, clicks, k)   the exact credits, or the matrix, for clicked positions
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str] = ""
+    considerate: ClassVar[bool] = False
+    fidelity: ClassVar[str] = "unknown"
+    reference: ClassVar[str] = ""
+    most_rankers: ClassVar[int | None] = None
+    keeps_ranks: ClassVar[bool] = True
+    keeps_note: ClassVar[bool] = False
+    keeps_stat: ClassVar[int] = 0
+    draw_reads_ranks: ClassVar[bool] = False
+    draw_kernel: ClassVar[Kernel]
+    credit_kernel: ClassVar[Kernel]
+
+    @property
+    def outcome(self) -> Kind:
+        """What the credits mean: "difference", "sign" (R credits) or "matrix" (R by R preferences)."""
+        return "difference"
+
+    def params(self) -> Sequence[float]:
+        """Return the parameters as the kernels read them."""
+        return ()
+
+    def beyond(self) -> int:
+        """Return how many documents are drawn beyond k and kept hidden."""
+        return 0
+
+    def depth(self, k: int, longest: int) -> int:
+        """Return how many ranks of each ranking the draw reads."""
+        return min(k + self.beyond(), longest)
+
+    def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
+        """Return how many integers and floats of scratch the kernels need; documents are those numbered."""
+        return 4 * (rankers + documents + k + 2), 4 * (rankers + documents + k + 2)
+
+    def check_rankers(self, rankers: int) -> None:
+        """Raise an error if this method cannot compare that many rankers."""
+        if self.most_rankers is not None and rankers > self.most_rankers:
+            able = [name for name, cls in methods().items() if cls.most_rankers is None]
+            raise MethodError(
+                f"{self.name} compares exactly {self.most_rankers} rankers, and there are {rankers}. "
+                f"These compare any number: {', '.join(able)}."
+            )
+
+    @functools.cached_property
+    def parameters(self) -> Floats:
+        """The parameters as the array that the kernels read."""
+        return np.array(self.params(), dtype=np.float64)
+
+    @functools.cached_property
+    def spelled(self) -> str:
+        """The name with all parameters, defaults included: what an impression keeps."""
+        return _spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
+
+    def __str__(self) -> str:
+        return _spell(
+            self.name,
+            {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default},
+        )
+
+    def combine(
+        self,
+        rankings: RankingsLike,
+        k: int = 10,
+        *,
+        seed: Seed = None,
+        pinned: Mapping[int, Hashable] | None = None,
+    ) -> Impression:
+        """Draw one list of at most k documents to show to a user.
+
+        rankings: a mapping of ranker names to sequences of document ids, best first; a sequence of
+            such sequences (the rankers are then named "0", "1", ...); or an (R, n) integer array.
+        seed: an integer, a string or a `numpy.random.Generator`; the same seed draws the same list,
+            on every machine. None draws a new one.
+        pinned: documents to keep at positions counted from 0. They take up slots of the k, and no
+            part in the draw and in inference.
+
+        >>> from multileave import TeamDraft
+        >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
+        ('b', 'a')
+        """
+        size = _page_size(k)
+        pins = _read_pins(pinned, size) if pinned else {}
+        source = read_rankings(rankings, frozenset(pins.values()))
+        self.check_rankers(len(source.names))
+        state = seed_state(seed)
+        k = size - len(pins)
+        length = k + self.beyond()
+        table = source.number(self.depth(k, int(source.lengths.max())), check=not self.keeps_ranks)
+        rankers, documents = len(source.names), table.documents
+        ranks = np.empty((0, rankers), dtype=np.int32)
+        if self.draw_reads_ranks:
+            ranks = source.ranks(np.arange(documents, dtype=np.int32))
+        drawn = np.empty(length, dtype=np.int32)
+        note = np.zeros(length, dtype=np.int32)
+        stat = np.zeros(2)
+        integers, floats = self.workspace(rankers, documents, k)
+        m = 0
+        if documents and k:
+            m = self.draw_kernel(
+                table.top, table.entering, ranks, source.lengths, k, self.parameters, state,
+                drawn, note, stat, np.empty(integers, dtype=np.int32), np.empty(floats),
+            )  # fmt: skip
+        drawn = drawn[:m]
+        if self.draw_reads_ranks:
+            ranks = ranks[drawn]
+        elif self.keeps_ranks:
+            ranks = source.ranks(drawn)
+        ids = source.ids(drawn)
+        shown, placed = ids[:k], ()
+        if pins:
+            shown, placed = _place(shown, pins)
+        return Impression(
+            source.names,
+            self.spelled,
+            k,
+            tuple(shown),
+            tuple(ids[k:]),
+            placed,
+            source.lengths,
+            ranks,
+            note[: m if self.keeps_note else 0],
+            tuple(stat[: self.keeps_stat].tolist()),
+        )
+
+    def infer(self, impression: Impression, clicked: "np.ndarray[Any, np.dtype[np.uint8]]") -> Outcome:
+        """Infer preferences from a uint8 (m,) array of clicks on the drawn documents."""
+        rankers, m = len(impression.rankers), len(clicked)
+        if (self.keeps_ranks and len(impression.ranks) != m) or (self.keeps_note and len(impression.note) != m):
+            raise ImpressionError(
+                f"the impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
+                f"{m} drawn documents; {self.name} needs them for each. Was it made by another method?"
+            )
+        values = np.zeros((rankers, rankers) if self.outcome == "matrix" else rankers)
+        if m and clicked.any():
+            self.check_rankers(rankers)
+            integers, floats = self.workspace(rankers, m, impression.k)
+            self.credit_kernel(
+                impression.ranks, impression.lengths, impression.note, clicked, impression.k, self.parameters,
+                values, np.empty(integers, dtype=np.int32), np.empty(floats),
+            )  # fmt: skip
+        return Outcome(impression.rankers, self.outcome, values)
+
+
+def infer(
+    impression: Impression,
+    clicks: Iterable[Hashable] = (),
+    *,
+    positions: Iterable[int] = (),
+) -> Outcome:
+    """Infer preferences between rankers from the clicks on an impression.
+
+    clicks: the ids of the clicked documents. Where no shown document has an integer as its id,
+        integers are positions in `impression.shown`, counted from 0.
+    positions: positions of clicked documents, counted from 0, whatever the ids are.
+
+    Clicks on pinned documents count for no ranker; a document clicked twice counts once.
+    """
+    shown = impression.shown
+    clicked = np.zeros(len(shown) + len(impression.hidden), dtype=np.uint8)
+    for click in clicks:
+        clicked[_position(shown, click)] = 1
+    for position in positions:
+        clicked[_checked_position(shown, position)] = 1
+    if impression.pinned:
+        clicked = np.delete(clicked, [position for position, _ in impression.pinned])
+    return get_method(impression.method).infer(impression, clicked)
+
+
+def _position(shown: Documents, click: Hashable) -> int:
+    try:
+        return shown.index(click)
+    except ValueError:
+        pass
+    if isinstance(click, int | np.integer) and not any(isinstance(d, int | np.integer) for d in shown):
+        return _checked_position(shown, click)
+    raise ClicksError(
+        f"document {click!r} was clicked but not shown; shown were {', '.join(map(repr, shown[:10]))}"
+        f"{', ...' if len(shown) > 10 else ''}. Pass ids of shown documents, or positions=[...]."
+    )
+
+
+def _checked_position(shown: Documents, position: Any) -> int:
+    try:
+        found = operator.index(position)
+    except TypeError:
+        found = -1
+    if not 0 <= found < len(shown):
+        raise ClicksError(
+            f"position {position!r} was clicked; the list has positions 0 to {len(shown) - 1}. "
+            "Positions are integers and count from 0."
+        )
+    return found
+
+
+def _page_size(k: Any) -> int:
+    try:
+        size = operator.index(k)
+    except TypeError:
+        size = 0
+    if not 1 <= size < 2**20:
+        raise RankingsError(f"k is {k!r}; expected an integer from 1, the number of results on a page.")
+    return size
+
+
+def _read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
+    if not isinstance(pinned, Mapping):
+        raise RankingsError(
+            f"pinned is a {type(pinned).__name__}; expected a mapping of positions to documents, such as {{0: 'ad-17'}}."
+        )
+    for position in pinned:
+        if not isinstance(position, int | np.integer) or not 0 <= position < k:
+            raise RankingsError(
+                f"pinned position is {position!r}; with k={k} the positions are 0 to {k - 1}. Move it, or raise k."
+            )
+    try:
+        repeated = len(set(pinned.values())) < len(pinned)
+    except TypeError:
+        raise RankingsError("a pinned document is not hashable; pass its id, such as a string.") from None
+    if repeated:
+        raise RankingsError("pinned holds a document twice; a document is shown once. Remove the repeat.")
+    return {int(position): pinned[position] for position in sorted(pinned)}
+
+
+def _place(
+    ids: list[Hashable], pins: dict[int, Hashable]
+) -> tuple[list[Hashable], tuple[tuple[int, Hashable], ...]]:
+    """Put pinned documents among the drawn; where there are too few documents a pin moves up."""
+    shown = list(ids)
+    placed = []
+    for position, document in pins.items():
+        position = min(position, len(shown))
+        shown.insert(position, document)
+        placed.append((position, document))
+    return shown, tuple(placed)
+
+
+_registry: dict[str, type[Method]] = {}
+M = TypeVar("M", bound=type[Method])
+
+
+def register(cls: M) -> M:
+    """Add a method to those that `get_method`, the command line and the checks know.
+
+    A decorator for a subclass of `Method`; its kernels may be plain functions.
+    """
+    if not (inspect.isclass(cls) and issubclass(cls, Method)):
+        raise MethodError(f"{cls!r} is not a subclass of Method; derive it from multileave.Method.")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise MethodError(
+            f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'."
+        )
+    for step in ("draw_kernel", "credit_kernel"):
+        function = inspect.getattr_static(cls, step, None)
+        if isinstance(function, staticmethod):
+            function = function.__func__
+        if not callable(function) and not isinstance(function, property):
+            raise MethodError(
+                f"{cls.__name__} has no {step}; multileave.methods.base says what it is called with."
+            )
+        if not isinstance(function, property):
+            setattr(cls, step, as_kernel(function))
+    before = _registry.get(name)
+    if before is not None and (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise MethodError(
+            f"there is a method {name!r} already, {before.__module__}.{before.__qualname__}. Choose another name."
+        )
+    _registry[name] = cls
+    _from_string.cache_clear()
+    return cls
+
+
+def methods() -> dict[str, type[Method]]:
+    """Return all registered methods by name, in the order of their registration."""
+    return dict(_registry)
+
+
+def get_method(spec: str | Method) -> Method:
+    """Return the method that a string such as ``"ppm"`` or ``"pm(tau=3.0)"`` names.
+
+    >>> get_method("pm(tau=2)") == get_method("pm(tau=2.0)")
+    True
+    >>> str(get_method("ppm(pairs='all')"))
+    "ppm(pairs='all')"
+    """
+    if isinstance(spec, Method):
+        return spec
+    if not isinstance(spec, str):
+        raise MethodError(f"a method is named by a string such as 'ppm', not by a {type(spec).__name__}.")
+    return _from_string(spec)
+
+
+@functools.lru_cache(maxsize=4096)
+def _from_string(spec: str) -> Method:
+    name, arguments = _parse(spec)
+    cls = _registry.get(name)
+    if cls is None:
+        raise MethodError(
+            f"there is no method {name!r}; there are {', '.join(_registry)}.{nearest(name, _registry)}"
+        )
+    known = [f.name for f in fields(cls)]
+    for argument in arguments:
+        if argument not in known:
+            raise MethodError(
+                f"{name} has no parameter {argument!r}; it has {', '.join(known) or 'none'}.{nearest(argument, known)}"
+            )
+    return cls(**arguments)
+
+
+def _parse(spec: str) -> tuple[str, dict[str, Any]]:
+    try:
+        tree = ast.parse(spec.strip(), mode="eval").body
+        if isinstance(tree, ast.Name):
+            return tree.id, {}
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
+            return tree.func.id, {
+                str(word.arg): ast.literal_eval(word.value) for word in tree.keywords if word.arg
+            }
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise MethodError(
+        f"{spec!r} does not name a method; expected a name with its parameters, such as \"ppm(pairs='all')\"."
+    )
+
+
+def _spell(name: str, values: dict[str, Any]) -> str:
+    inside = ", ".join(f"{key}={value!r}" for key, value in values.items())
+    return f"{name}({inside})" if inside else name
+
+
+def check_choice(method: Method, parameter: str, choices: Sequence[object]) -> None:
+    """Raise an error if a parameter is not one of the choices."""
+    value = getattr(method, parameter)
+    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+        listed = ", ".join(map(repr, choices))
+        raise MethodError(
+            f"{method.name}: {parameter} is {value!r}; expected one of {listed}."
+            f"{nearest(value, [c for c in choices if isinstance(c, str)])}"
+        )
+
+
+def check_number(method: Method, parameter: str, least: float, most: float) -> None:
+    """Raise an error if a parameter is not a number in a range; keep it as a float."""
+    value = getattr(method, parameter)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not least <= value <= most
+    ):
+        raise MethodError(
+            f"{method.name}: {parameter} is {value!r}; expected a number from {least:g} to {most:g}."
+        )
+    object.__setattr__(method, parameter, float(value))
+
+
+def exact_power(method: Method, tau: float) -> int:
+    """Return tau as an integer, or raise an error where a rank's power is not rational; for definitions."""
+    if tau != int(tau):
+        raise MethodError(
+            f"{method} has no exact form: a rank to the power of {tau} is not rational. Use an integer tau, or simulate."
+        )
+    return int(tau)
+
+
+def exact_preferences(kind: Kind, values: Any) -> list[list[Fraction]]:
+    """Return the exact (R, R) preferences for exact credits, or the matrix it was given."""
+    if kind == "matrix":
+        return [list(row) for row in values]
+    if kind == "difference":
+        return [[n - m for m in values] for n in values]
+    return [[Fraction((n > m) - (n < m)) for m in values] for n in values]
+
+
+def rank_in(ranking: Documents, document: Hashable) -> float:
+    """Return a document's rank from 1 in a ranking, infinity if it is not there; for definitions."""
+    return ranking.index(document) + 1 if document in ranking else float("inf")
+
+
+def merged(lists: Iterable[tuple[Documents, Note, Fraction]]) -> Iterator[tuple[Documents, Note, Fraction]]:
+    """Yield every (list, note) once, with the sum of its probabilities; for definitions."""
+    total: dict[tuple[Documents, Note], Fraction] = {}
+    for drawn, note, probability in lists:
+        total[drawn, note] = total.get((drawn, note), Fraction(0)) + probability
+    yield from ((drawn, note, probability) for (drawn, note), probability in total.items())

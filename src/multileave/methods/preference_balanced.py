@@ -1,0 +1,63 @@
+"""PBI, preference-based balanced interleaving of two rankers [he2009].
+
+The lists of balanced interleaving. Clicks constrain the order of documents: a clicked document should
+stand above every unclicked one shown above it, and above the one directly below it if that is
+unclicked. The ranker whose ranking violates fewer constraints is preferred.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from multileave.kernels import kernel
+from multileave.methods.balanced import balanced_lists, draw_balanced
+from multileave.methods.base import Documents, ExactRankings, Method, Note, rank_in, register
+from multileave.methods.pairwise_preference import preferred_pairs
+
+__all__ = ["PreferenceBalanced"]
+
+
+@kernel
+def credit_constraints(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Subtract one for each violated constraint."""
+    m = len(clicks)
+    for i in range(m):
+        if clicks[i]:
+            for j in range(min(i + 2, m)):
+                for n in range(2):
+                    if not clicks[j] and ranks[j, n] < ranks[i, n]:
+                        out[n] -= 1.0
+
+
+@register
+@dataclass(frozen=True)
+class PreferenceBalanced(Method):
+    """Preference-based balanced interleaving, "pbi", for two rankers."""
+
+    name = "pbi"
+    title = "Preference-Based Balanced Interleaving"
+    outcome = "sign"
+    considerate = True
+    fidelity = "both fail"
+    reference = "he2009"
+    most_rankers = 2
+    draw_kernel = draw_balanced
+    credit_kernel = credit_constraints
+
+    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+        """Yield every (list, no note, probability)."""
+        return balanced_lists(rankings, k)
+
+    def score(
+        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
+    ) -> list[Fraction]:
+        """Return minus the number of constraints each ranking violates."""
+        return [
+            Fraction(
+                -sum(
+                    rank_in(ranking, drawn[j]) < rank_in(ranking, drawn[i])
+                    for i, j in preferred_pairs("local", len(drawn), clicks)
+                )
+            )
+            for ranking in rankings
+        ]

@@ -1,0 +1,92 @@
+"""Outcome: what one impression says about every pair of rankers."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from multileave.kernels import kernel
+
+__all__ = ["Kind", "Outcome", "add_preferences", "preference_matrix"]
+
+Kind: TypeAlias = Literal["difference", "sign", "matrix"]
+Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+# Credits of equal value may differ by rounding, as their parts are added in another order; the sign
+# of a difference this small is taken to be zero.
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outcome:
+    """One impression's preferences between rankers.
+
+    `values` are one credit per ranker, shape (R,), whose differences ("difference") or signs of
+    differences ("sign") are the preferences, or the preferences themselves ("matrix"), shape (R, R).
+
+    >>> Outcome(("bm25", "dense"), "difference", np.array([1.0, 0.25])).preferences
+    array([[ 0.  ,  0.75],
+           [-0.75,  0.  ]])
+    """
+
+    rankers: tuple[str, ...]
+    kind: Kind
+    values: Floats
+
+    @property
+    def preferences(self) -> Floats:
+        """Antisymmetric (R, R) array: [n, m] > 0 where ranker n is preferred to m."""
+        return preference_matrix(self.kind, self.values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Outcome):
+            return NotImplemented
+        return (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(
+            self.values, other.values
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.rankers, self.kind, self.values.tobytes()))
+
+    def __str__(self) -> str:
+        matrix = self.preferences
+        order = np.argsort(-matrix.sum(axis=1), kind="stable")
+        if not matrix.any():
+            return "no preference between " + ", ".join(self.rankers)
+        parts = [self.rankers[order[0]]]
+        for above, below in zip(order, order[1:], strict=False):
+            parts.append((">" if matrix[above, below] > 0 else "=") + " " + self.rankers[below])
+        return " ".join(parts)
+
+
+def preference_matrix(kind: Kind, values: Floats) -> Floats:
+    """Return the (R, R) preferences for a method's credits, or the matrix it was given."""
+    if kind == "matrix":
+        return values
+    difference = values[:, None] - values[None, :]
+    if kind == "difference":
+        return difference
+    difference[np.abs(difference) <= TOLERANCE * np.abs(values).max(initial=0.0)] = 0.0
+    return np.sign(difference)
+
+
+@kernel
+def add_preferences(kind, values, total):  # type: ignore[no-untyped-def]
+    """Add the preferences of one impression to `total` (R, R): kind 0 difference, 1 sign, 2 matrix."""
+    rankers = total.shape[0]
+    largest = 0.0
+    if kind == 1:
+        for n in range(rankers):
+            largest = max(largest, abs(values[0, n]))
+    for n in range(rankers):
+        for m in range(rankers):
+            if kind == 2:
+                total[n, m] += values[n, m]
+            else:
+                difference = values[0, n] - values[0, m]
+                if kind == 0:
+                    total[n, m] += difference
+                elif difference > TOLERANCE * largest:
+                    total[n, m] += 1.0
+                elif difference < -TOLERANCE * largest:
+                    total[n, m] -= 1.0

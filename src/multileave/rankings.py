@@ -1,0 +1,346 @@
+"""Rankings: what the rankers returned for one query, checked and numbered for a draw.
+
+The documents of a query are numbered by the best rank any ranker gives them, so that the documents
+which some ranker places at rank x or above are the numbers 0 to entering[x - 1] - 1: the choice sets
+of ppm, and what a considerate method may show at x.
+
+Lists are read with dictionaries of Python's own; an (R, n) array of integers is read by kernels.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from multileave.errors import RankingsError
+from multileave.impression import ABSENT, Ints
+from multileave.kernels import kernel
+
+__all__ = ["RankingsLike", "Source", "Table", "entering_counts", "read_rankings"]
+
+RankingsLike: TypeAlias = (
+    "Mapping[str, Sequence[Hashable]] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
+)
+Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The tops of R rankings in numbers.
+
+    top: int32 (R, depth), document numbers, -1 past the end of a ranking.
+    entering: int32 (depth,), how many documents some ranker places at each rank or above.
+    """
+
+    top: Ints
+    entering: Ints
+
+    @property
+    def documents(self) -> int:
+        """How many documents are numbered."""
+        return int(self.entering[-1]) if len(self.entering) else 0
+
+
+class Source(Protocol):
+    """Rankings of one query, however they were given."""
+
+    names: tuple[str, ...]
+    lengths: Ints
+
+    def number(self, depth: int, *, check: bool) -> Table:
+        """Number the documents of the first `depth` ranks; `check` that none is there twice."""
+        ...
+
+    def ids(self, numbers: Ints) -> list[Hashable]:
+        """Return the documents of some numbers."""
+        ...
+
+    def ranks(self, numbers: Ints) -> Ints:
+        """Return (m, R) ranks of numbered documents, and check that no ranking repeats a document."""
+        ...
+
+
+def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) -> Source:
+    """Check and name rankings, leaving some documents out."""
+    if isinstance(rankings, np.ndarray):
+        return _read_array(rankings, tuple(map(str, range(len(rankings) if rankings.ndim else 0))), without)
+    if isinstance(rankings, Mapping):
+        names = tuple(rankings)
+        values = list(rankings.values())
+        for name in names:
+            if not isinstance(name, str):
+                raise RankingsError(
+                    f"ranker {name!r} is a {type(name).__name__}; a ranker's name is a string. Use str()."
+                )
+    elif isinstance(rankings, Set | str | bytes) or not hasattr(rankings, "__iter__"):
+        raise RankingsError(
+            f"rankings is a {type(rankings).__name__}; expected a mapping of ranker names to lists of documents, "
+            "a sequence of such lists, or a two-dimensional integer array."
+        )
+    else:
+        values = list(rankings)
+        names = tuple(map(str, range(len(values))))
+    if len(values) < 2:
+        raise RankingsError(
+            f"there {'is one ranking' if values else 'are no rankings'}; a comparison takes two or more. "
+            "Add the ranker to compare with."
+        )
+    if isinstance(values[0], np.ndarray) and all(
+        isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "iu" and v.shape == values[0].shape
+        for v in values
+    ):
+        return _read_array(np.stack(values), names, without)
+    return _ListSource(names, values, without)
+
+
+class _ListSource:
+    def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
+        self.names = names
+        self.lists = [
+            value if type(value) is list or type(value) is tuple else _as_list(name, value)
+            for name, value in zip(names, values, strict=True)
+        ]
+        lengths = list(map(len, self.lists))
+        if 0 in lengths:
+            name = names[lengths.index(0)]
+            raise RankingsError(
+                f"rankings[{name!r}] is empty; a ranking lists one document or more. Leave the ranker out of this query."
+            )
+        if without:
+            self.lists = [[d for d in ranking if d not in without] for ranking in self._hashable()]
+            lengths = list(map(len, self.lists))
+        self.lengths = np.array(lengths, dtype=np.int32)
+        self.documents: list[Hashable] = []
+
+    def number(self, depth: int, *, check: bool) -> Table:
+        heads = [ranking[:depth] for ranking in self.lists]
+        shortest, longest = min(map(len, heads)), max(map(len, heads))
+        try:
+            if shortest == longest:
+                union = dict.fromkeys(chain.from_iterable(zip(*heads, strict=True)))
+            else:
+                union = dict.fromkeys(chain.from_iterable(zip_longest(*heads, fillvalue=_MISSING)))
+                union.pop(_MISSING, None)
+        except TypeError:
+            self._hashable()
+            raise
+        self.documents = list(union)
+        numbers = dict(zip(union, range(len(union)), strict=True))
+        if shortest < longest:
+            numbers[_MISSING] = -1
+            heads = [[*head, *[_MISSING] * (longest - len(head))] for head in heads]
+        top = np.fromiter(
+            map(numbers.__getitem__, chain.from_iterable(heads)), dtype=np.int32, count=len(heads) * longest
+        ).reshape(len(heads), longest)
+        if check:
+            for name, ranking, head in zip(self.names, self.lists, heads, strict=True):
+                length = min(depth, len(ranking))
+                if len(set(head[:length])) < length:
+                    raise _repeated(name, ranking[:length])
+        return Table(top, entering_counts(top))
+
+    def ids(self, numbers: Ints) -> list[Hashable]:
+        return [self.documents[number] for number in numbers.tolist()]
+
+    def ranks(self, numbers: Ints) -> Ints:
+        documents = self.ids(numbers)
+        columns = []
+        for name, ranking in zip(self.names, self.lists, strict=True):
+            try:
+                place = dict(zip(ranking, range(1, len(ranking) + 1), strict=True))
+            except TypeError:
+                self._hashable()
+                raise
+            if len(place) < len(ranking):
+                raise _repeated(name, ranking)
+            columns.append([place.get(document, ABSENT) for document in documents])
+        return np.ascontiguousarray(
+            np.array(columns, dtype=np.int32).reshape(len(self.lists), len(documents)).T
+        )
+
+    def _hashable(self) -> list[Any]:
+        for name, ranking in zip(self.names, self.lists, strict=True):
+            for position, document in enumerate(ranking):
+                try:
+                    hash(document)
+                except TypeError:
+                    raise RankingsError(
+                        f"rankings[{name!r}] holds a {type(document).__name__} at position {position}; a document id "
+                        "must be hashable, such as a string or an integer. Pass the documents' ids."
+                    ) from None
+        return self.lists
+
+
+def _as_list(name: str, value: Any) -> list[Hashable]:
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1 or value.dtype.kind == "f":
+            raise RankingsError(
+                f"rankings[{name!r}] is an array of {value.dtype}, shape {value.shape}; expected document ids, best "
+                "first, in one dimension. Sort by score and pass the ids."
+            )
+        return value.tolist()  # type: ignore[no-any-return]
+    if isinstance(value, Set | Mapping) or not hasattr(value, "__iter__"):
+        raise RankingsError(
+            f"rankings[{name!r}] is a {type(value).__name__}; a ranking is a sequence of document ids, best first. "
+            "Pass a list."
+        )
+    return list(value)
+
+
+def _repeated(name: str, ranking: Sequence[Hashable]) -> RankingsError:
+    seen: dict[Hashable, int] = {}
+    for position, document in enumerate(ranking):
+        first = seen.setdefault(document, position)
+        if first < position:
+            break
+    return RankingsError(
+        f"rankings[{name!r}] lists document {document!r} twice (positions {first} and {position}); a ranking lists a "
+        "document once. Remove the repeat."
+    )
+
+
+def _read_array(array: "np.ndarray[Any, Any]", names: tuple[str, ...], without: Set[Hashable]) -> Source:
+    if array.ndim != 2:
+        raise RankingsError(
+            f"rankings is an array of shape {array.shape}; expected two dimensions, rankers by documents."
+        )
+    if len(array) < 2:
+        raise RankingsError(
+            f"there {'is one ranking' if len(array) else 'are no rankings'}; a comparison takes two or more. "
+            "Add the ranker to compare with."
+        )
+    if array.dtype.kind == "f":
+        raise RankingsError(
+            f"rankings is an array of {array.dtype}; expected document ids, best first, as integers. "
+            "Sort by score and pass the ids."
+        )
+    if array.dtype.kind not in "iu" or without or not array.shape[1]:
+        return _ListSource(names, array.tolist(), without)
+    return _ArraySource(names, array)
+
+
+class _ArraySource:
+    def __init__(self, names: tuple[str, ...], array: "np.ndarray[Any, Any]") -> None:
+        self.names = names
+        self.array: Longs = np.ascontiguousarray(array, dtype=np.int64)
+        self.lengths = np.full(array.shape[0], array.shape[1], dtype=np.int32)
+        self.documents: Longs = np.zeros(0, dtype=np.int64)
+
+    def number(self, depth: int, *, check: bool) -> Table:
+        rankers, longest = self.array.shape
+        depth = min(depth, longest)
+        top = np.empty((rankers, depth), dtype=np.int32)
+        entering = np.empty(depth, dtype=np.int32)
+        self.documents = np.empty(rankers * depth, dtype=np.int64)
+        slots = np.zeros(_table_size(rankers * depth), dtype=np.int32)
+        if _number_array(self.array, check, top, entering, self.documents, slots) >= 0:
+            raise self._repeat(depth)
+        return Table(top, entering)
+
+    def ids(self, numbers: Ints) -> list[Hashable]:
+        return self.documents[numbers].tolist()  # type: ignore[no-any-return]
+
+    def ranks(self, numbers: Ints) -> Ints:
+        rankers, longest = self.array.shape
+        ranks = np.empty((len(numbers), rankers), dtype=np.int32)
+        slots = np.zeros(_table_size(longest), dtype=np.int64)
+        if _rank_array(self.array, self.documents[numbers], ranks, slots) >= 0:
+            raise self._repeat(longest)
+        return ranks
+
+    def _repeat(self, depth: int) -> RankingsError:
+        for name, row in zip(self.names, self.array[:, :depth].tolist(), strict=True):
+            if len(set(row)) < len(row):
+                return _repeated(name, row)
+        raise AssertionError("a kernel found a repeat that is not there")
+
+
+def _table_size(entries: int) -> int:
+    """Return a power of two at least twice as large, so that chains in a hash table stay short."""
+    return 1 << int(2 * entries).bit_length()
+
+
+@kernel
+def entering_counts(top):  # type: ignore[no-untyped-def]
+    """Return how many documents are numbered in the first x columns, for every x."""
+    rankers, depth = top.shape
+    entering = np.zeros(depth, dtype=np.int32)
+    count = 0
+    for x in range(depth):
+        for r in range(rankers):
+            count = max(count, top[r, x] + 1)
+        entering[x] = count
+    return entering
+
+
+@kernel
+def _slot(document, slots):  # type: ignore[no-untyped-def]
+    """Return where to look first for a document: the upper bits of its product with 2**64 / phi."""
+    mixed = np.uint64(document) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((mixed >> np.uint64(32)) & np.uint64(len(slots) - 1))
+
+
+@kernel
+def _number_array(ids, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
+    """Number documents column by column; return the row of a repeat if `check`, else -1.
+
+    `slots` is a zeroed hash table of numbers plus one.
+    """
+    rankers, depth = top.shape
+    mask = len(slots) - 1
+    count = 0
+    for x in range(depth):
+        for r in range(rankers):
+            document = ids[r, x]
+            slot = _slot(document, slots)
+            while slots[slot] > 0 and documents[slots[slot] - 1] != document:
+                slot = (slot + 1) & mask
+            if slots[slot] == 0:
+                documents[count] = document
+                count += 1
+                slots[slot] = count
+            top[r, x] = slots[slot] - 1
+        entering[x] = count
+    if check:
+        slots[:count] = -1
+        for r in range(rankers):
+            for x in range(depth):
+                if slots[top[r, x]] == r:
+                    return r
+                slots[top[r, x]] = r
+    return -1
+
+
+@kernel
+def _rank_array(ids, wanted, ranks, slots):  # type: ignore[no-untyped-def]
+    """Find the ranks of the wanted documents; return the row of a repeat, else -1.
+
+    `slots` is a zeroed hash table; an entry is a row's number in the upper half and a rank in the
+    lower, so that it need not be cleared between rows.
+    """
+    rankers, length = ids.shape
+    mask = len(slots) - 1
+    for r in range(rankers):
+        stamp = (r + 1) << 32
+        for x in range(length):
+            document = ids[r, x]
+            slot = _slot(document, slots)
+            while slots[slot] >= stamp:
+                if ids[r, (slots[slot] & 0xFFFFFFFF) - 1] == document:
+                    return r
+                slot = (slot + 1) & mask
+            slots[slot] = stamp | (x + 1)
+        for i in range(len(wanted)):
+            slot = _slot(wanted[i], slots)
+            ranks[i, r] = ABSENT
+            while slots[slot] >= stamp:
+                rank = slots[slot] & 0xFFFFFFFF
+                if ids[r, rank - 1] == wanted[i]:
+                    ranks[i, r] = rank
+                    break
+                slot = (slot + 1) & mask
+    return -1
