@@ -1,5 +1,80 @@
-"""multileave: which ranker do users prefer?"""
+"""multileave finds out which ranker users prefer, from their clicks, for two rankers or for forty.
 
-from multileave.errors import *
+rankings --combine--> Impression --(shown to a user)--> clicks --infer--> Outcome --add--> Tally --> Verdict
+
+>>> import multileave as ml
+>>> method = ml.PairwisePreference()
+>>> impression = method.combine({"bm25": ["d1", "d2", "d3"], "dense": ["d3", "d1", "d4"]}, k=3, seed=42)
+>>> impression.shown
+('d3', 'd1', 'd4')
+>>> outcome = ml.infer(impression, clicks=["d3"])
+>>> print(outcome)
+dense > bm25
+>>> tally = ml.Tally(impression.rankers)
+>>> tally.add(outcome, unit="user-17")
+"""
+
+from multileave.errors import (
+    ClicksError,
+    ContractError,
+    DataError,
+    ImpressionError,
+    MethodError,
+    MissingExtra,
+    MultileaveError,
+    MultileaveWarning,
+    RankingsError,
+    SeedError,
+    TallyError,
+)
 from multileave.impression import Impression
-from multileave.methods import *
+from multileave.kernels import kernel
+from multileave.methods import (
+    Balanced,
+    Method,
+    Optimized,
+    PairwisePreference,
+    PreferenceBalanced,
+    Probabilistic,
+    SampleScored,
+    TeamDraft,
+    get_method,
+    infer,
+    register,
+    warmup,
+)
+from multileave.outcome import Outcome
+from multileave.stats import Tally, Verdict
+from multileave.version import __version__
+
+__all__ = [
+    "Balanced",
+    "ClicksError",
+    "ContractError",
+    "DataError",
+    "Impression",
+    "ImpressionError",
+    "Method",
+    "MethodError",
+    "MissingExtra",
+    "MultileaveError",
+    "MultileaveWarning",
+    "Optimized",
+    "Outcome",
+    "PairwisePreference",
+    "PreferenceBalanced",
+    "Probabilistic",
+    "RankingsError",
+    "SampleScored",
+    "SeedError",
+    "Tally",
+    "TallyError",
+    "TeamDraft",
+    "Verdict",
+    "__version__",
+    "get_method",
+    "infer",
+    "kernel",
+    "register",
+    "warmup",
+]

@@ -8,6 +8,7 @@
     ├── SeedError        (ValueError)   a seed that is neither an integer, a string nor a Generator
     ├── TallyError       (ValueError)   outcomes that do not belong together, or too few for a verdict
     ├── DataError        (ValueError)   learning-to-rank data or settings of a study that make no sense
+    ├── ContractError    (AssertionError)  a method that breaks the contract of all methods
     └── MissingExtra     (ImportError)  an optional part that is not installed
 
 Every message says what was found, what was expected and what to do.
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "ClicksError",
+    "ContractError",
     "DataError",
     "ImpressionError",
     "MethodError",
@@ -61,6 +63,10 @@ class TallyError(MultileaveError, ValueError):
 
 class DataError(MultileaveError, ValueError):
     """Learning-to-rank data, or settings of a study, that make no sense."""
+
+
+class ContractError(MultileaveError, AssertionError):
+    """A method that breaks the contract which every method must pass."""
 
 
 class MissingExtra(MultileaveError, ImportError):

@@ -115,11 +115,7 @@ def _read(data: Mapping[str, Any]) -> Impression:
             f"'version' is {version!r}; expected {FORMAT_VERSION}. Is this a dictionary written by Impression.to_dict?"
         )
     rankers = tuple(_field(data, "rankers", list))
-    if (
-        len(rankers) < 2
-        or not all(isinstance(name, str) for name in rankers)
-        or len(set(rankers)) < len(rankers)
-    ):
+    if len(rankers) < 2 or not all(isinstance(name, str) for name in rankers) or len(set(rankers)) < len(rankers):
         raise _malformed("rankers", "two or more different names", data)
     method = _field(data, "method", str)
     k = _field(data, "k", int)
@@ -143,6 +139,8 @@ def _read(data: Mapping[str, Any]) -> Impression:
     if ranks.size:
         if (ranks > lengths).any():
             raise _malformed("ranks", "no rank beyond a ranking's length", data)
+        if not ranks.any(axis=1).all():
+            raise _malformed("ranks", "every document in one ranking or more", data)
         for column in ranks.T:
             present = column[column > 0]
             if len(np.unique(present)) < len(present):
@@ -152,9 +150,7 @@ def _read(data: Mapping[str, Any]) -> Impression:
     stat = _field(data, "stat", list)
     if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat):
         raise _malformed("stat", "numbers", data)
-    return Impression(
-        rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat)
-    )
+    return Impression(rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat))
 
 
 def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:

@@ -113,13 +113,13 @@ class Kernel:
         import numba
 
         function = self._rebuilt({name: part.compiled for name, part in self._named_kernels().items()})
-        if numba.config.DISABLE_JIT:
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return _uncompiled(function)
         directory = self._directory()
         with _numba_cache(numba.config, directory):
-            compiled: Callable[..., Any] = numba.njit(
-                cache=directory is not None, error_model="numpy", nogil=True
-            )(function)
+            compiled: Callable[..., Any] = numba.njit(cache=directory is not None, error_model="numpy", nogil=True)(
+                function
+            )
         return compiled
 
     def _rebuilt(self, parts: dict[str, Any]) -> types.FunctionType:
@@ -130,9 +130,7 @@ class Kernel:
             self.function.__name__,
             self.function.__defaults__,
         )
-        function.__qualname__ = (
-            f"{self.function.__name__}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
-        )
+        function.__qualname__ = f"{self.function.__name__}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
         function.__module__ = self.function.__module__
         return function
 
@@ -140,9 +138,10 @@ class Kernel:
         """Return the directory for this kernel's machine code, or None where there can be none."""
         import numba
 
-        sources = sorted({part.function.__code__.co_filename for part in self._reachable()})
-        if not all(os.path.isfile(source) for source in sources):
-            return None  # typed at a prompt
+        functions = [part.function for part in self._reachable()]
+        sources = sorted({function.__code__.co_filename for function in functions})
+        if not all(map(os.path.isfile, sources)) or not all(f.__module__ in sys.modules for f in functions):
+            return None  # typed at a prompt: another process could not find it again
         base = cache_directory()
         if base is None:
             return None

@@ -1,6 +1,7 @@
 """Outcome: what one impression says about every pair of rankers."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 # Credits of equal value may differ by rounding, as their parts are added in another order; the sign
 # of a difference this small is taken to be zero.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-14
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,9 +42,7 @@ class Outcome:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Outcome):
             return NotImplemented
-        return (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(
-            self.values, other.values
-        )
+        return (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
         return hash((self.rankers, self.kind, self.values.tobytes()))
@@ -54,7 +53,7 @@ class Outcome:
         if not matrix.any():
             return "no preference between " + ", ".join(self.rankers)
         parts = [self.rankers[order[0]]]
-        for above, below in zip(order, order[1:], strict=False):
+        for above, below in pairwise(order):
             parts.append((">" if matrix[above, below] > 0 else "=") + " " + self.rankers[below])
         return " ".join(parts)
 

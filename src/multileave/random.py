@@ -51,13 +51,19 @@ def seed_state(seed: Seed) -> State:
         raise SeedError(
             f"seed is {number}; an integer seed lies between 0 and 2**64 - 1. Pass str(seed) to use any number."
         )
-    words = []
-    for _ in range(4):
-        number = (number + 0x9E3779B97F4A7C15) & _MASK
-        mixed = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-        words.append(mixed ^ (mixed >> 31))
-    return np.array(words, dtype=np.uint64)
+    state = np.empty(4, dtype=np.uint64)
+    _splitmix(np.uint64(number), state)
+    return state
+
+
+@kernel
+def _splitmix(seed, state):  # type: ignore[no-untyped-def]
+    """Fill the state with the next outputs of SplitMix64 [steele2014]."""
+    for i in range(len(state)):
+        seed = seed + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (seed ^ (seed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state[i] = mixed ^ (mixed >> np.uint64(31))
 
 
 @kernel

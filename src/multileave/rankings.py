@@ -9,7 +9,8 @@ Lists are read with dictionaries of Python's own; an (R, n) array of integers is
 
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from functools import lru_cache
+from itertools import chain, repeat, zip_longest
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,9 +21,7 @@ from multileave.kernels import kernel
 
 __all__ = ["RankingsLike", "Source", "Table", "entering_counts", "read_rankings"]
 
-RankingsLike: TypeAlias = (
-    "Mapping[str, Sequence[Hashable]] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
-)
+RankingsLike: TypeAlias = "Mapping[str, Sequence[Hashable]] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _MISSING = object()
@@ -50,6 +49,7 @@ class Source(Protocol):
 
     names: tuple[str, ...]
     lengths: Ints
+    longest: int
 
     def number(self, depth: int, *, check: bool) -> Table:
         """Number the documents of the first `depth` ranks; `check` that none is there twice."""
@@ -67,10 +67,10 @@ class Source(Protocol):
 def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) -> Source:
     """Check and name rankings, leaving some documents out."""
     if isinstance(rankings, np.ndarray):
-        return _read_array(rankings, tuple(map(str, range(len(rankings) if rankings.ndim else 0))), without)
+        return _read_array(rankings, _numbered_names(len(rankings) if rankings.ndim else 0), without)
     if isinstance(rankings, Mapping):
         names = tuple(rankings)
-        values = list(rankings.values())
+        values: list[Any] = list(rankings.values())
         for name in names:
             if not isinstance(name, str):
                 raise RankingsError(
@@ -83,7 +83,7 @@ def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) 
         )
     else:
         values = list(rankings)
-        names = tuple(map(str, range(len(values))))
+        names = _numbered_names(len(values))
     if len(values) < 2:
         raise RankingsError(
             f"there {'is one ranking' if values else 'are no rankings'}; a comparison takes two or more. "
@@ -97,6 +97,11 @@ def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) 
     return _ListSource(names, values, without)
 
 
+@lru_cache
+def _numbered_names(rankers: int) -> tuple[str, ...]:
+    return tuple(map(str, range(rankers)))
+
+
 class _ListSource:
     def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
         self.names = names
@@ -108,12 +113,13 @@ class _ListSource:
         if 0 in lengths:
             name = names[lengths.index(0)]
             raise RankingsError(
-                f"rankings[{name!r}] is empty; a ranking lists one document or more. Leave the ranker out of this query."
+                f"rankings[{name!r}] is empty; a ranking lists one document or more. Leave the ranker out."
             )
         if without:
             self.lists = [[d for d in ranking if d not in without] for ranking in self._hashable()]
             lengths = list(map(len, self.lists))
         self.lengths = np.array(lengths, dtype=np.int32)
+        self.longest = max(lengths)
         self.documents: list[Hashable] = []
 
     def number(self, depth: int, *, check: bool) -> Table:
@@ -148,19 +154,17 @@ class _ListSource:
 
     def ranks(self, numbers: Ints) -> Ints:
         documents = self.ids(numbers)
-        columns = []
+        columns: list[int] = []
         for name, ranking in zip(self.names, self.lists, strict=True):
             try:
-                place = dict(zip(ranking, range(1, len(ranking) + 1), strict=True))
+                place = dict(zip(ranking, range(1, len(ranking) + 1)))  # noqa: B905
             except TypeError:
                 self._hashable()
                 raise
             if len(place) < len(ranking):
                 raise _repeated(name, ranking)
-            columns.append([place.get(document, ABSENT) for document in documents])
-        return np.ascontiguousarray(
-            np.array(columns, dtype=np.int32).reshape(len(self.lists), len(documents)).T
-        )
+            columns.extend(map(place.get, documents, repeat(ABSENT)))
+        return np.ascontiguousarray(np.array(columns, dtype=np.int32).reshape(len(self.lists), len(documents)).T)
 
     def _hashable(self) -> list[Any]:
         for name, ranking in zip(self.names, self.lists, strict=True):
@@ -182,7 +186,8 @@ def _as_list(name: str, value: Any) -> list[Hashable]:
                 f"rankings[{name!r}] is an array of {value.dtype}, shape {value.shape}; expected document ids, best "
                 "first, in one dimension. Sort by score and pass the ids."
             )
-        return value.tolist()  # type: ignore[no-any-return]
+        documents: list[Hashable] = value.tolist()
+        return documents
     if isinstance(value, Set | Mapping) or not hasattr(value, "__iter__"):
         raise RankingsError(
             f"rankings[{name!r}] is a {type(value).__name__}; a ranking is a sequence of document ids, best first. "
@@ -228,6 +233,7 @@ class _ArraySource:
         self.names = names
         self.array: Longs = np.ascontiguousarray(array, dtype=np.int64)
         self.lengths = np.full(array.shape[0], array.shape[1], dtype=np.int32)
+        self.longest = array.shape[1]
         self.documents: Longs = np.zeros(0, dtype=np.int64)
 
     def number(self, depth: int, *, check: bool) -> Table:

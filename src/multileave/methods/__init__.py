@@ -1,16 +1,20 @@
-"""The methods, in the order in which they are listed: recommended first, then the paper's, then the ancestors."""
+"""The methods, registered in the order in which they are listed: the paper's, then the ancestors."""
 
-from multileave.methods.balanced import Balanced
-from multileave.methods.base import Method, get_method, infer, methods, register
+# isort: off
+from multileave.methods.base import Method, get_method, infer, methods, register, warmup
 from multileave.methods.pairwise_preference import PairwisePreference
-from multileave.methods.preference_balanced import PreferenceBalanced
 from multileave.methods.probabilistic import Probabilistic
-from multileave.methods.sample_scored import SampleScored
+from multileave.methods.optimized import Optimized
 from multileave.methods.team_draft import TeamDraft
+from multileave.methods.sample_scored import SampleScored
+from multileave.methods.balanced import Balanced
+from multileave.methods.preference_balanced import PreferenceBalanced
+# isort: on
 
 __all__ = [
     "Balanced",
     "Method",
+    "Optimized",
     "PairwisePreference",
     "PreferenceBalanced",
     "Probabilistic",
@@ -20,4 +24,5 @@ __all__ = [
     "infer",
     "methods",
     "register",
+    "warmup",
 ]

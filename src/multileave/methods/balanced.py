@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from multileave.kernels import kernel
-from multileave.methods.base import Documents, ExactRankings, Method, Note, merged, rank_in, register
+from multileave.methods.base import Method, register
+from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
 from multileave.random import below
 
 __all__ = ["Balanced", "balanced_lists", "draw_balanced"]
@@ -91,7 +92,4 @@ class Balanced(Method):
             return [Fraction(0), Fraction(0)]
         lowest = drawn[max(clicks)]
         top = min(rank_in(ranking, lowest) for ranking in rankings)
-        return [
-            Fraction(sum(rank_in(ranking, drawn[position]) <= top for position in clicks))
-            for ranking in rankings
-        ]
+        return [Fraction(sum(rank_in(ranking, drawn[position]) <= top for position in clicks)) for ranking in rankings]

@@ -19,25 +19,21 @@ import ast
 import functools
 import inspect
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from multileave.errors import ClicksError, ImpressionError, MethodError, RankingsError, nearest
 from multileave.impression import Impression
 from multileave.kernels import Kernel, as_kernel
+from multileave.methods.exact import Documents
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, seed_state
 from multileave.rankings import RankingsLike, read_rankings
 
-__all__ = ["ExactRankings", "Method", "get_method", "infer", "methods", "register"]
-
-Documents: TypeAlias = tuple[Hashable, ...]
-ExactRankings: TypeAlias = tuple[Documents, ...]
-Note: TypeAlias = tuple[int, ...]
+__all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class Method:
         state = seed_state(seed)
         k = size - len(pins)
         length = k + self.beyond()
-        table = source.number(self.depth(k, int(source.lengths.max())), check=not self.keeps_ranks)
+        table = source.number(self.depth(k, source.longest), check=not self.keeps_ranks)
         rankers, documents = len(source.names), table.documents
         ranks = np.empty((0, rankers), dtype=np.int32)
         if self.draw_reads_ranks:
@@ -160,7 +156,8 @@ class Method:
         elif self.keeps_ranks:
             ranks = source.ranks(drawn)
         ids = source.ids(drawn)
-        shown, placed = ids[:k], ()
+        shown = ids[:k]
+        placed: tuple[tuple[int, Hashable], ...] = ()
         if pins:
             shown, placed = _place(shown, pins)
         return Impression(
@@ -259,7 +256,7 @@ def _page_size(k: Any) -> int:
 def _read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
     if not isinstance(pinned, Mapping):
         raise RankingsError(
-            f"pinned is a {type(pinned).__name__}; expected a mapping of positions to documents, such as {{0: 'ad-17'}}."
+            f"pinned is a {type(pinned).__name__}; expected positions mapped to documents, such as {{0: 'ad-17'}}."
         )
     for position in pinned:
         if not isinstance(position, int | np.integer) or not 0 <= position < k:
@@ -275,9 +272,7 @@ def _read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
     return {int(position): pinned[position] for position in sorted(pinned)}
 
 
-def _place(
-    ids: list[Hashable], pins: dict[int, Hashable]
-) -> tuple[list[Hashable], tuple[tuple[int, Hashable], ...]]:
+def _place(ids: list[Hashable], pins: dict[int, Hashable]) -> tuple[list[Hashable], tuple[tuple[int, Hashable], ...]]:
     """Put pinned documents among the drawn; where there are too few documents a pin moves up."""
     shown = list(ids)
     placed = []
@@ -301,17 +296,13 @@ def register(cls: M) -> M:
         raise MethodError(f"{cls!r} is not a subclass of Method; derive it from multileave.Method.")
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
-        raise MethodError(
-            f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'."
-        )
+        raise MethodError(f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'.")
     for step in ("draw_kernel", "credit_kernel"):
         function = inspect.getattr_static(cls, step, None)
         if isinstance(function, staticmethod):
             function = function.__func__
         if not callable(function) and not isinstance(function, property):
-            raise MethodError(
-                f"{cls.__name__} has no {step}; multileave.methods.base says what it is called with."
-            )
+            raise MethodError(f"{cls.__name__} has no {step}; multileave.methods.base says what it is called with.")
         if not isinstance(function, property):
             setattr(cls, step, as_kernel(function))
     before = _registry.get(name)
@@ -349,9 +340,7 @@ def _from_string(spec: str) -> Method:
     name, arguments = _parse(spec)
     cls = _registry.get(name)
     if cls is None:
-        raise MethodError(
-            f"there is no method {name!r}; there are {', '.join(_registry)}.{nearest(name, _registry)}"
-        )
+        raise MethodError(f"there is no method {name!r}; there are {', '.join(_registry)}.{nearest(name, _registry)}")
     known = [f.name for f in fields(cls)]
     for argument in arguments:
         if argument not in known:
@@ -361,15 +350,24 @@ def _from_string(spec: str) -> Method:
     return cls(**arguments)
 
 
+def warmup(specs: Iterable[str | Method] | None = None) -> None:
+    """Compile, or load from the cache, all that single calls of some methods (default: all) need.
+
+    For services, so that the first user does not wait.
+    """
+    for spec in _registry if specs is None else specs:
+        method = get_method(spec)
+        for rankings in ([[0, 1], [1, 0]], np.array([[0, 1], [1, 0]])):
+            infer(method.combine(rankings, 2, seed=0), positions=[0])
+
+
 def _parse(spec: str) -> tuple[str, dict[str, Any]]:
     try:
         tree = ast.parse(spec.strip(), mode="eval").body
         if isinstance(tree, ast.Name):
             return tree.id, {}
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
-            return tree.func.id, {
-                str(word.arg): ast.literal_eval(word.value) for word in tree.keywords if word.arg
-            }
+            return tree.func.id, {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords if word.arg}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     raise MethodError(
@@ -396,43 +394,6 @@ def check_choice(method: Method, parameter: str, choices: Sequence[object]) -> N
 def check_number(method: Method, parameter: str, least: float, most: float) -> None:
     """Raise an error if a parameter is not a number in a range; keep it as a float."""
     value = getattr(method, parameter)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not least <= value <= most
-    ):
-        raise MethodError(
-            f"{method.name}: {parameter} is {value!r}; expected a number from {least:g} to {most:g}."
-        )
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value <= most:
+        raise MethodError(f"{method.name}: {parameter} is {value!r}; expected a number from {least:g} to {most:g}.")
     object.__setattr__(method, parameter, float(value))
-
-
-def exact_power(method: Method, tau: float) -> int:
-    """Return tau as an integer, or raise an error where a rank's power is not rational; for definitions."""
-    if tau != int(tau):
-        raise MethodError(
-            f"{method} has no exact form: a rank to the power of {tau} is not rational. Use an integer tau, or simulate."
-        )
-    return int(tau)
-
-
-def exact_preferences(kind: Kind, values: Any) -> list[list[Fraction]]:
-    """Return the exact (R, R) preferences for exact credits, or the matrix it was given."""
-    if kind == "matrix":
-        return [list(row) for row in values]
-    if kind == "difference":
-        return [[n - m for m in values] for n in values]
-    return [[Fraction((n > m) - (n < m)) for m in values] for n in values]
-
-
-def rank_in(ranking: Documents, document: Hashable) -> float:
-    """Return a document's rank from 1 in a ranking, infinity if it is not there; for definitions."""
-    return ranking.index(document) + 1 if document in ranking else float("inf")
-
-
-def merged(lists: Iterable[tuple[Documents, Note, Fraction]]) -> Iterator[tuple[Documents, Note, Fraction]]:
-    """Yield every (list, note) once, with the sum of its probabilities; for definitions."""
-    total: dict[tuple[Documents, Note], Fraction] = {}
-    for drawn, note, probability in lists:
-        total[drawn, note] = total.get((drawn, note), Fraction(0)) + probability
-    yield from ((drawn, note, probability) for (drawn, note), probability in total.items())

@@ -30,7 +30,8 @@ from fractions import Fraction
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Documents, ExactRankings, Method, Note, check_choice, rank_in, register
+from multileave.methods.base import Method, check_choice, register
+from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.random import below
 
 __all__ = ["PairwisePreference", "choice_lists", "draw_choices"]
@@ -44,9 +45,7 @@ def choice_set(rankings: ExactRankings, x: int) -> Documents:
 def choice_lists(rankings: ExactRankings, length: int) -> Iterator[tuple[Documents, Note, Fraction]]:
     """Yield every (list, numbers of choices, probability) of uniform draws from the choice sets."""
 
-    def extend(
-        drawn: Documents, note: Note, probability: Fraction
-    ) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def extend(drawn: Documents, note: Note, probability: Fraction) -> Iterator[tuple[Documents, Note, Fraction]]:
         left = [document for document in choice_set(rankings, len(drawn) + 1) if document not in drawn]
         if len(drawn) == length or not left:
             yield drawn, note, probability

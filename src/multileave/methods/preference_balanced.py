@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from multileave.kernels import kernel
 from multileave.methods.balanced import balanced_lists, draw_balanced
-from multileave.methods.base import Documents, ExactRankings, Method, Note, rank_in, register
+from multileave.methods.base import Method, register
+from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import preferred_pairs
 
 __all__ = ["PreferenceBalanced"]

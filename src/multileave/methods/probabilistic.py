@@ -24,17 +24,8 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import Kernel, kernel
-from multileave.methods.base import (
-    Documents,
-    ExactRankings,
-    Method,
-    Note,
-    check_choice,
-    check_number,
-    exact_power,
-    merged,
-    register,
-)
+from multileave.methods.base import Method, check_choice, check_number, register
+from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged
 from multileave.outcome import Kind
 from multileave.random import below, uniform
 
@@ -87,9 +78,7 @@ def mass_left(n, ranks, gone, length, params):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def draw_ranker_and_document(
-    top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f
-):  # type: ignore[no-untyped-def]
+def draw_ranker_and_document(top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f):  # type: ignore[no-untyped-def]
     """Draw a ranker, with replacement, among those with documents left, then one of its documents."""
     rankers, depth = top.shape
     documents = entering[depth - 1]
@@ -256,7 +245,7 @@ class Probabilistic(Method):
                 yield drawn, (), probability
                 return
             for document in {document: None for law in able for document in law}:
-                chance = sum(law.get(document, Fraction(0)) for law in able) / len(able)
+                chance = sum((law.get(document, Fraction(0)) for law in able), Fraction(0)) / len(able)
                 yield from extend((*drawn, document), probability * chance)
 
         return merged(extend((), Fraction(1)))

@@ -11,16 +11,8 @@ from fractions import Fraction
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import (
-    Documents,
-    ExactRankings,
-    Method,
-    Note,
-    check_number,
-    exact_power,
-    rank_in,
-    register,
-)
+from multileave.methods.base import Method, check_number, register
+from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged, rank_in
 from multileave.methods.team_draft import draw_teams, team_draft_lists
 
 __all__ = ["SampleScored"]
@@ -73,15 +65,16 @@ class SampleScored(Method):
     tau: float = 3.0
 
     def __post_init__(self) -> None:
-        check_number(self, "tau", 0, 30)
+        check_number(self, "tau", 0, 10)
 
     def params(self) -> Sequence[float]:
         """Return 1, for a common prefix without teams, and tau."""
         return (1.0, self.tau)
 
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, teams, probability) of a team draft."""
-        return team_draft_lists(rankings, k, neutral=True)
+        """Yield every (list, no note, probability): a team draft whose teams are forgotten."""
+        drafts = team_draft_lists(rankings, k, neutral=True)
+        return merged((drawn, (), probability) for drawn, _, probability in drafts)
 
     def score(
         self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int

@@ -14,15 +14,14 @@ from fractions import Fraction
 from itertools import permutations
 
 from multileave.kernels import kernel
-from multileave.methods.base import Documents, ExactRankings, Method, Note, check_choice, merged, register
+from multileave.methods.base import Method, check_choice, register
+from multileave.methods.exact import Documents, ExactRankings, Note, merged
 from multileave.random import below
 
 __all__ = ["TeamDraft", "draw_teams", "team_draft_lists"]
 
 
-def team_draft_lists(
-    rankings: ExactRankings, k: int, *, neutral: bool
-) -> Iterator[tuple[Documents, Note, Fraction]]:
+def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Iterator[tuple[Documents, Note, Fraction]]:
     """Yield every (list, teams, probability) of a team draft; teams are ranker positions, -1 for none."""
     prefix: Documents = ()
     if neutral:
@@ -32,9 +31,7 @@ def team_draft_lists(
             prefix += (column[0],)
     orders = list(permutations(range(len(rankings))))
 
-    def draft(
-        drawn: Documents, teams: Note, waiting: Sequence[int]
-    ) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def draft(drawn: Documents, teams: Note, waiting: Sequence[int]) -> Iterator[tuple[Documents, Note, Fraction]]:
         if len(drawn) == k or all(document in drawn for ranking in rankings for document in ranking):
             yield drawn, teams, Fraction(1)
         elif not waiting:

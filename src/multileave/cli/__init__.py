@@ -1,0 +1,79 @@
+"""The command line: one file per command, which parses, calls and prints.
+
+Heavy libraries are imported inside the commands, so that help and errors come at once.
+"""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, TextIO
+
+import typer
+
+from multileave.cli.check import check
+from multileave.cli.demo import demo
+from multileave.cli.methods import methods
+from multileave.errors import MultileaveError
+from multileave.version import __version__
+
+__all__ = ["app", "main"]
+
+# ClickException, of click or of the copy of it that newer versions of Typer carry.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(name="multileave", add_completion=True, rich_markup_mode="rich")
+app.command()(demo)
+app.command()(methods)
+app.command()(check)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"multileave {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def multileave(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Find out which ranker users prefer, from their clicks, for two rankers or for forty."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 2, with one line on stderr, for what makes no sense."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without µ is no reason to fail
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = app(arguments, prog_name="multileave", standalone_mode=False)
+    except MultileaveError as error:
+        return _complain(str(error))
+    except _UsageError as error:
+        return _complain(error.format_message())  # type: ignore[attr-defined]
+    except typer.Abort:
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str) -> int:
+    print("multileave: " + " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print("multileave: warning: " + " ".join(str(message).split()), file=sys.stderr)

@@ -1,0 +1,145 @@
+"""`multileave check`: the paper's Table 1, computed."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multileave.cli.loading import Load, load
+from multileave.cli.printing import print_json, table_console
+
+if TYPE_CHECKING:
+    from multileave.theory import Finding, Report
+
+__all__ = ["check"]
+
+
+def check(
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Methods such as ppm or \"ppm(pairs='all')\"; all by default.")
+    ] = None,
+    documents: Annotated[int, typer.Option(help="All rankings of 2 to this many documents.")] = 3,
+    rankers: Annotated[int, typer.Option(help="How many rankers there are.")] = 3,
+    k: Annotated[int | None, typer.Option(help="How many documents are shown; every k by default.")] = None,
+    user: Annotated[
+        str,
+        typer.Option(
+            help="Whose clicks a better ranker must win under: independent (all users with independent clicks), "
+            "perfect, navigational, informational or random."
+        ),
+    ] = "independent",
+    search: Annotated[
+        int | None, typer.Option(help="Try this many random and mutated instances instead of all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of a search.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; by default one per core.")] = 0,
+    reorder: Annotated[
+        bool, typer.Option("--reorder", help="Take instances that differ in the order of their rankers as one: faster.")
+    ] = False,
+    loads: Load = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Decide exactly whether methods are considerate, unbiased and faithful: the paper's Table 1."""
+    from multileave.methods.base import get_method
+    from multileave.methods.base import methods as registered
+    from multileave.theory import check as decide
+
+    load(loads)
+    chosen = [get_method(spec) for spec in methods or registered()]
+    reports = []
+    with _progress(len(chosen)) as watch:
+        for method in chosen:
+            reports.append(
+                decide(
+                    method, documents, rankers, k, user, search, seed,
+                    jobs=jobs or os.cpu_count() or 1, reorder=reorder, progress=watch(str(method)),
+                )
+            )  # fmt: skip
+    if as_json:
+        print_json({"reports": [report.to_dict() for report in reports]})
+    else:
+        _print_table(reports)
+
+
+@contextmanager
+def _progress(methods: int) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Show a bar on stderr; yield what names a method and gives the function that moves its bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    # No thread of its own: the check forks.
+    with Progress(
+        *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
+    ) as bar:
+
+        def watch(name: str) -> Callable[[int, int], None]:
+            task = bar.add_task(name, total=None)
+
+            def step(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+                if done == total or done % max(1, total // 100) == 0:
+                    bar.refresh()
+
+            return step
+
+        yield watch
+
+
+def _print_table(reports: "list[Report]") -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    first = reports[0]
+    console = table_console()
+    table = Table(box=box.ROUNDED, show_lines=True)
+    table.add_column("method", no_wrap=True, style="bold")
+    for name in ("considerate", "unbiased", f"Pareto, {first.user} clicks"):
+        table.add_column(name, overflow="fold", ratio=1)
+    for report in reports:
+        table.add_row(escape(report.method), *(_cell(report, finding) for finding in report.findings))
+    console.print(table)
+    if first.searched:
+        console.print(
+            f"[dim]Searched among instances of {first.documents} documents and {first.rankers} rankers.[/dim]"
+        )
+    for report in reports:
+        for line in _remarks(report):
+            console.print(f"[dim]{escape(line)}[/dim]")
+
+
+def _cell(report: "Report", finding: "Finding") -> str:
+    from rich.markup import escape
+
+    if finding.counterexample is not None:
+        if report.searched:
+            return f"[red]no[/red]: {escape(str(finding.counterexample))}"
+        return f"[red]no[/red], {finding.violations:,} of {finding.instances:,}: {escape(str(finding.counterexample))}"
+    if finding.covers.startswith("nobody"):
+        return "not asked"
+    if report.searched:
+        return f"no violation found in {report.searched:,} instances"
+    size = f"holds for all <= {report.documents} documents, {report.rankers} rankers"
+    return f"[green]proved[/green]; {size}" if finding.proved else f"[green]{size}[/green]"
+
+
+def _remarks(report: "Report") -> Iterator[str]:
+    if not report.exact:
+        yield f"{report.method} has no definition; not exact: {report.draws:,} simulated draws per instance."
+    if not report.pareto.covers.startswith("nobody"):
+        yield f"{report.method}: Pareto speaks of {report.pareto.covers}; unbiased of {report.unbiased.covers}."
+    if report.infeasible:
+        names: dict[Any, list[int]] = {}
+        for rankings, k in report.infeasible:
+            names.setdefault(" / ".join("".join(map(str, ranking)) for ranking in rankings), []).append(k)
+        listed = "; ".join(f"{rankings} (k={', '.join(map(str, ks))})" for rankings, ks in names.items())
+        yield f"{report.method} is infeasible for {len(names)} sets of rankings, left out above: {listed}."

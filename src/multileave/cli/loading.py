@@ -1,0 +1,37 @@
+"""--load: methods of the user's own on the command line."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from multileave.errors import MethodError
+
+__all__ = ["Load", "load"]
+
+Load: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--load", help="A Python file or module that registers methods of your own; may be repeated."),
+]
+
+
+def load(sources: list[str] | None) -> None:
+    """Import files or modules, whose methods are then known by name."""
+    for source in sources or []:
+        path = Path(source)
+        try:
+            if path.suffix == ".py":
+                spec = importlib.util.spec_from_file_location(path.stem, path)
+                if spec is None or spec.loader is None or not path.is_file():
+                    raise MethodError(f"--load {source}: there is no such file. Give a Python file or a module's name.")
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[path.stem] = module
+                spec.loader.exec_module(module)
+            else:
+                sys.path.insert(0, "")
+                importlib.import_module(source)
+        except ImportError as error:
+            raise MethodError(f"--load {source}: {error}. Give a Python file or a module's name.") from error

@@ -1,0 +1,68 @@
+"""`multileave methods`: what there is, and what is known of it."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multileave.cli.printing import print_json, table_console
+
+if TYPE_CHECKING:
+    from multileave.methods.base import Method
+
+__all__ = ["describe", "methods"]
+
+
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the comparison methods and what is known of each."""
+    from multileave.methods.base import methods as registered
+
+    described = [describe(method) for method in registered().values()]
+    if as_json:
+        print_json({"methods": described})
+    else:
+        _print_table(described)
+
+
+def describe(method: "type[Method]") -> dict[str, Any]:
+    """Return what is known of a method as plain values."""
+    return {
+        "name": method.name,
+        "title": method.title,
+        "considerate": method.considerate,
+        "fidelity": method.fidelity,
+        "most_rankers": method.most_rankers,
+        "parameters": {field.name: field.default for field in fields(method)},
+        "reference": method.reference,
+    }
+
+
+def _print_table(described: list[dict[str, Any]]) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED, show_lines=True)
+    table.add_column("method", ratio=5)
+    table.add_column("considerate", justify="center")
+    table.add_column("fidelity", ratio=4)
+    table.add_column("rankers")
+    table.add_column("parameters", overflow="fold")
+    for method in described:
+        table.add_row(
+            f"[bold]{escape(method['name'])}[/bold]  [dim]{escape(method['reference'])}[/dim]\n"
+            f"{escape(method['title'])}",
+            "[green]yes[/green]" if method["considerate"] else "[red]no[/red]",
+            escape(method["fidelity"]),
+            "any" if method["most_rankers"] is None else f"exactly {method['most_rankers']}",
+            escape("\n".join(f"{name}={value!r}" for name, value in method["parameters"].items())) or "-",
+        )
+    console = table_console()
+    console.print(table)
+    console.print(
+        "[dim]considerate: no document is shown above the best rank that any ranker gives it.\n"
+        "fidelity: unbiased, random clicks prefer no ranker; Pareto, a ranker better than the others wins.\n"
+        "Parameters are set as in \"ppm(pairs='all')\".[/dim]"
+    )

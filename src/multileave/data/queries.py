@@ -1,0 +1,137 @@
+"""QuerySet: labelled documents and their rankings, query after query in flat arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from multileave.errors import DataError
+from multileave.impression import Ints
+from multileave.outcome import Floats
+from multileave.random import Seed, seed_state
+
+__all__ = ["Labels", "Longs", "QuerySet"]
+
+Labels: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
+Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class QuerySet:
+    """Q queries, their documents' grades of relevance, and how R rankers rank them.
+
+    rankers: the names of the R rankers.
+    grades: how many grades there are; labels are 0 to grades - 1.
+    offsets: int64 (Q + 1,); the documents of query q are offsets[q] to offsets[q + 1] of all.
+    labels: uint8, one for every document.
+    rankings: int32, R times as many. Those of query q are the R rows of n document positions within
+        the query, best first, that start at R * offsets[q].
+
+    >>> data = QuerySet.from_scores(["bm25", "age"], [0, 3], [0, 2, 1], [[5, 1], [7, 3], [6, 2]], grades=3)
+    >>> data.query(0)[1]
+    array([[1, 2, 0],
+           [1, 2, 0]], dtype=int32)
+    """
+
+    rankers: tuple[str, ...]
+    grades: int
+    offsets: Longs
+    labels: Labels
+    rankings: Ints
+
+    def __post_init__(self) -> None:
+        if not self.rankers:
+            raise DataError("there are no rankers; a query set holds the rankings of one or more.")
+        if len(set(self.rankers)) < len(self.rankers):
+            raise DataError(
+                f"rankers are {', '.join(self.rankers)}; every ranker has a name of its own. Rename the repeat."
+            )
+        _check_offsets(self.offsets, len(self.labels))
+        if self.labels.max() >= self.grades:
+            raise DataError(
+                f"there is a label {self.labels.max()}; with {self.grades} grades labels are 0 to {self.grades - 1}. "
+                "Raise grades."
+            )
+        if len(self.rankings) != len(self.rankers) * len(self.labels):
+            raise DataError(
+                f"rankings hold {len(self.rankings)} documents; expected {len(self.rankers)} rankers times "
+                f"{len(self.labels)} documents."
+            )
+        self._check_rankings()
+
+    def _check_rankings(self) -> None:
+        row_sizes = np.repeat(self.sizes, len(self.rankers))
+        row_starts = np.repeat(np.cumsum(row_sizes) - row_sizes, row_sizes)
+        right = (self.rankings >= 0) & (self.rankings < np.repeat(row_sizes, row_sizes))
+        seen = np.zeros(len(self.rankings), dtype=bool)
+        seen[(row_starts + self.rankings)[right]] = True
+        if not seen.all():
+            query = int(np.searchsorted(len(self.rankers) * self.offsets, np.argmin(seen), side="right")) - 1
+            raise DataError(
+                f"the rankings of query {query} are wrong; every ranker ranks every document of a query once, "
+                "by its position from 0."
+            )
+
+    @classmethod
+    def from_scores(
+        cls,
+        rankers: Sequence[str],
+        offsets: "Sequence[int] | Longs",
+        labels: "Sequence[int] | np.ndarray[Any, Any]",
+        scores: "Sequence[Sequence[float]] | np.ndarray[Any, Any]",
+        *,
+        grades: int,
+        seed: Seed = 0,
+    ) -> "QuerySet":
+        """Rank the documents of every query by scores, highest first, ties in random order.
+
+        scores: (documents, R), such as the columns of features that serve as rankers.
+        """
+        bounds = np.ascontiguousarray(offsets, dtype=np.int64)
+        values: Floats = np.asarray(scores, dtype=np.float64)
+        found = np.asarray(labels)
+        _check_offsets(bounds, len(found))
+        if values.shape != (len(found), len(rankers)):
+            raise DataError(
+                f"scores have the shape {values.shape}; expected {(len(found), len(rankers))}, documents by rankers."
+            )
+        if not np.isfinite(values).all():
+            raise DataError("a score is not a finite number. Replace missing scores, by 0 for example.")
+        if found.dtype.kind not in "iu" or found.min() < 0 or found.max() > 255:
+            raise DataError("labels are not grades of relevance; expected integers from 0 to 255.")
+        random = np.random.default_rng(seed_state(seed).tolist())
+        rankings = np.empty(values.size, dtype=np.int32)
+        for first, end in pairwise(bounds.tolist()):
+            lower = -values[first:end].T
+            order = np.lexsort((random.random(lower.shape), lower))
+            rankings[len(rankers) * first : len(rankers) * end] = order.ravel()
+        return cls(tuple(rankers), grades, bounds, found.astype(np.uint8), rankings)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Longs:
+        """The number of documents of every query."""
+        return np.diff(self.offsets)
+
+    def query(self, q: int) -> tuple[Labels, Ints]:
+        """Return the labels (n,) and the rankings (R, n) of a query, as views."""
+        first, end = int(self.offsets[q]), int(self.offsets[q + 1])
+        rankers = len(self.rankers)
+        rankings = self.rankings[rankers * first : rankers * end]
+        return self.labels[first:end], rankings.reshape(rankers, end - first)
+
+
+def _check_offsets(offsets: Longs, documents: int) -> None:
+    if len(offsets) < 2:
+        raise DataError("there are no queries; a query set holds one or more.")
+    if offsets[0] != 0 or offsets[-1] != documents:
+        raise DataError(
+            f"offsets go from {offsets[0]} to {offsets[-1]}; expected 0 to {documents}, the number of documents."
+        )
+    if (np.diff(offsets) < 1).any():
+        query = int(np.argmax(np.diff(offsets) < 1))
+        raise DataError(f"query {query} has no documents; every query has one or more. Leave it out.")

@@ -1,0 +1,45 @@
+"""What the definitions share: exact ranks, powers, lists and preferences, in Fractions."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from multileave.errors import MethodError
+from multileave.outcome import Kind
+
+__all__ = ["Documents", "ExactRankings", "Note", "exact_power", "exact_preferences", "merged", "rank_in"]
+
+Documents: TypeAlias = tuple[Hashable, ...]
+ExactRankings: TypeAlias = tuple[Documents, ...]
+Note: TypeAlias = tuple[int, ...]
+
+
+def exact_power(method: object, tau: float) -> int:
+    """Return tau as an integer, or raise an error where a rank's power is not rational."""
+    if tau != int(tau):
+        raise MethodError(
+            f"{method} has no exact form: a rank to the power of {tau} is not rational. Use an integer tau."
+        )
+    return int(tau)
+
+
+def exact_preferences(kind: Kind, values: Any) -> list[list[Fraction]]:
+    """Return the exact (R, R) preferences for exact credits, or the matrix it was given."""
+    if kind == "matrix":
+        return [list(row) for row in values]
+    if kind == "difference":
+        return [[n - m for m in values] for n in values]
+    return [[Fraction((n > m) - (n < m)) for m in values] for n in values]
+
+
+def rank_in(ranking: Documents, document: Hashable) -> float:
+    """Return a document's rank from 1 in a ranking, infinity if it is not there."""
+    return ranking.index(document) + 1 if document in ranking else float("inf")
+
+
+def merged(lists: Iterable[tuple[Documents, Note, Fraction]]) -> Iterator[tuple[Documents, Note, Fraction]]:
+    """Yield every (list, note) once, with the sum of its probabilities."""
+    total: dict[tuple[Documents, Note], Fraction] = {}
+    for drawn, note, probability in lists:
+        total[drawn, note] = total.get((drawn, note), Fraction(0)) + probability
+    yield from ((drawn, note, probability) for (drawn, note), probability in total.items())

@@ -1,0 +1,282 @@
+"""The engine: impressions by the million, each one draw -> clicks -> credit in a single compiled loop.
+
+`simulate` is compiled once per method, with the method's and the user's own kernels in the place of
+`draw`, `click` and `credit`: there is no second implementation of a method. What an impression touches
+lies together in memory, one block of int32 for every query,
+
+    depth, U | top (R, depth) | entering (depth) | lengths (R) | labels (U) | ranks (U, R)
+
+of the U documents that some ranker places in the ranks that the method's draw reads (k or k + 1 of
+them; for pm all). So the time of an impression does not depend on the documents of a query, pm apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from multileave.data import QuerySet
+from multileave.data.queries import Longs
+from multileave.errors import DataError
+from multileave.impression import Ints
+from multileave.kernels import Kernel, kernel
+from multileave.methods.base import Method, get_method
+from multileave.outcome import Floats, add_preferences, preference_matrix
+from multileave.random import Seed, below, seed_state
+
+__all__ = ["Packed", "Simulation", "User", "pack", "simulate"]
+
+
+class User(Protocol):
+    """A model of who clicks what; `multileave.clicks.cascade` says how its kernel is called."""
+
+    @property
+    def grades(self) -> int:
+        """How many grades of relevance the user tells apart."""
+        ...
+
+    @property
+    def parameters(self) -> Floats:
+        """The parameters as the array that the kernel reads."""
+        ...
+
+    @property
+    def kernel(self) -> Kernel:
+        """The compiled model."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Packed:
+    """The queries' blocks one after another, where each starts, and the most documents in a block."""
+
+    blocks: Ints
+    starts: Longs
+    documents: int
+
+
+def pack(data: QuerySet, method: Method, k: int) -> Packed:
+    """Keep of every query what the method's draw and credit read for a page of k."""
+    sizes, where = np.unique(data.sizes, return_inverse=True)
+    depths = np.array([min(method.depth(k, int(size)), int(size)) for size in sizes], dtype=np.int64)[where]
+    rankers = len(data.rankers)
+    room = 2 + rankers * (depths + 1) + depths + (rankers + 1) * np.minimum(data.sizes, rankers * depths)
+    blocks = np.empty(int(room.sum()), dtype=np.int32)  # its unused end is never touched, so costs nothing
+    starts = np.empty(len(data), dtype=np.int64)
+    number = np.empty(int(sizes[-1]), dtype=np.int32)
+    end, documents = pack_queries(data.offsets, data.labels, data.rankings, rankers, depths, blocks, starts, number)
+    return Packed(blocks[:end], starts, int(documents))
+
+
+@kernel
+def pack_queries(offsets, labels, rankings, rankers, depths, blocks, starts, number):  # type: ignore[no-untyped-def]
+    """Fill the blocks; return their total length and the most documents in one."""
+    end = 0
+    most = 0
+    for q in range(len(starts)):
+        first, size, depth = offsets[q], offsets[q + 1] - offsets[q], depths[q]
+        lists = rankings[rankers * first : rankers * (first + size)].reshape(rankers, size)
+        starts[q] = end
+        block = blocks[end:]
+        top = block[2 : 2 + rankers * depth].reshape(rankers, depth)
+        entering = block[2 + rankers * depth : 2 + rankers * depth + depth]
+        number[:size] = -1
+        count = 0
+        for x in range(depth):
+            for r in range(rankers):
+                if number[lists[r, x]] < 0:
+                    number[lists[r, x]] = count
+                    count += 1
+                top[r, x] = number[lists[r, x]]
+            entering[x] = count
+        at = 2 + (rankers + 1) * depth
+        block[0] = depth
+        block[1] = count
+        block[at : at + rankers] = size
+        grades = block[at + rankers : at + rankers + count]
+        at += rankers + count
+        ranks = block[at : at + rankers * count].reshape(count, rankers)
+        for r in range(rankers):
+            for x in range(size):
+                document = number[lists[r, x]]
+                if document >= 0:
+                    ranks[document, r] = x + 1
+        for document in range(size):
+            if number[document] >= 0:
+                grades[number[document]] = labels[first + document]
+        end += at + rankers * count
+        most = max(most, count)
+    return end, most
+
+
+def draw(*arguments: Any) -> int:
+    """Stand for a method's draw kernel in `simulate`."""
+    raise NotImplementedError("bind a method's kernel")
+
+
+def click(*arguments: Any) -> int:
+    """Stand for a user's kernel in `simulate`."""
+    raise NotImplementedError("bind a user's kernel")
+
+
+def credit(*arguments: Any) -> None:
+    """Stand for a method's credit kernel in `simulate`."""
+    raise NotImplementedError("bind a method's kernel")
+
+
+@kernel
+def simulate(impressions, blocks, starts, page, reads, params, user, rng, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Show pages for queries chosen uniformly, and add up what the clicks say.
+
+    page: k and the number of documents to draw, hidden ones included.
+    reads: the kind of outcome (0 difference, 1 sign, 2 matrix); 1 or 0 for whether the draw reads
+        ranks, and whether credit reads ranks and notes.
+    out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
+    total: (1, R) credits for a difference, (R, R) preferences otherwise.
+    """
+    k, length = page
+    kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note = reads
+    rankers = values.shape[1]
+    shown = np.empty(length, dtype=np.int32)
+    note = np.empty(length, dtype=np.int32)
+    stat = np.empty(2)
+    labels = np.empty(length, dtype=np.uint8)
+    clicks = np.empty(length, dtype=np.uint8)
+    rows = np.empty((length, rankers), dtype=np.int32)
+    for _ in range(impressions):
+        at = starts[below(rng, len(starts))]
+        depth, documents = np.int64(blocks[at]), np.int64(blocks[at + 1])
+        at += 2
+        top = blocks[at : at + rankers * depth].reshape(rankers, depth)
+        at += rankers * depth
+        entering = blocks[at : at + depth]
+        at += depth
+        lengths = blocks[at : at + rankers]
+        at += rankers
+        grades = blocks[at : at + documents]
+        at += documents
+        ranks = blocks[at : at + documents * rankers].reshape(documents, rankers)
+
+        note[:] = 0
+        stat[:] = 0.0
+        m = draw(
+            top, entering, ranks[: draw_reads_ranks * documents], lengths, k, params, rng,
+            shown, note, stat, work_i, work_f,
+        )  # fmt: skip
+        for x in range(m):
+            labels[x] = grades[shown[x]]
+        if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
+            continue
+
+        for x in range(credit_reads_ranks * m):
+            row, wanted = rows[x], ranks[shown[x]]
+            for r in range(rankers):
+                row[r] = wanted[r]
+        values[:] = 0.0
+        credit(
+            rows[: credit_reads_ranks * m], lengths, note[: credit_reads_note * m], clicks[:m], k, params,
+            out, work_i, work_f,
+        )  # fmt: skip
+        if kind == 0:
+            for r in range(rankers):
+                total[0, r] += values[0, r]
+        else:
+            add_preferences(kind, values, total)
+
+
+class Simulation:
+    """One method shown to simulated users, impression after impression.
+
+    data: queries, labels and rankings. method: a method or its name. user: who clicks, such as
+    `multileave.clicks.user("navigational")`. k: results on a page.
+
+    >>> from multileave.clicks import user
+    >>> from multileave.data import synthetic
+    >>> simulation = Simulation(synthetic(queries=20, seed=1), "tdm", user("perfect"), seed=1)
+    >>> simulation.run(100).shape
+    (0, 5, 5)
+    >>> simulation.impressions
+    100
+    """
+
+    def __init__(self, data: QuerySet, method: Method | str, user: User, *, k: int = 10, seed: Seed = None) -> None:
+        self.method = get_method(method)
+        rankers = len(data.rankers)
+        if rankers < 2:
+            raise DataError(f"there is {rankers} ranker in the data; a comparison takes two or more.")
+        self.method.check_rankers(rankers)
+        if user.grades < data.grades:
+            raise DataError(
+                f"the data have {data.grades} grades of relevance and the user knows {user.grades}. "
+                f"Use a user for {data.grades} grades."
+            )
+        if k < 1:
+            raise DataError(f"k is {k}; expected an integer from 1, the number of results on a page.")
+        self.user = user
+        self.k = k
+        self.impressions = 0
+        self._packed = pack(data, self.method, k)
+        self._rng = seed_state(seed)
+        self._loop = simulate.bind(draw=self.method.draw_kernel, click=user.kernel, credit=self.method.credit_kernel)
+        matrix = self.method.outcome == "matrix"
+        self._values = np.zeros((rankers if matrix else 1, rankers))
+        self._out = self._values if matrix else self._values[0]
+        self._total = np.zeros((1 if self.method.outcome == "difference" else rankers, rankers))
+        integers, floats = self.method.workspace(rankers, self._packed.documents, k)
+        self._work = np.empty(integers, dtype=np.int32), np.empty(floats)
+
+    @property
+    def preferences(self) -> Floats:
+        """The sum of all impressions' preferences, (R, R): [n, m] > 0 where ranker n is preferred to m."""
+        if self.method.outcome == "difference":
+            return preference_matrix("difference", self._total[0])
+        return self._total.copy()
+
+    def compile(self) -> None:
+        """Compile the loop now rather than at the first impression."""
+        self._advance(0)
+
+    def run(self, impressions: int, checkpoints: Sequence[int] = ()) -> Floats:
+        """Simulate that many more impressions; return the preferences at some counts on the way.
+
+        checkpoints: rising numbers of impressions since the start. The result is (checkpoints, R, R).
+        """
+        if impressions < 0:
+            raise DataError(f"impressions is {impressions}; expected a number from 0.")
+        end = self.impressions + impressions
+        steps = [self.impressions, *checkpoints, end]
+        if sorted(steps) != steps:
+            raise DataError(
+                f"checkpoints are {list(checkpoints)}; expected rising numbers from {self.impressions} to {end}."
+            )
+        rankers = self._values.shape[1]
+        kept = np.empty((len(checkpoints), rankers, rankers))
+        for place, checkpoint in enumerate(checkpoints):
+            self._advance(checkpoint - self.impressions)
+            kept[place] = self.preferences
+        self._advance(end - self.impressions)
+        return kept
+
+    def _advance(self, impressions: int) -> None:
+        method = self.method
+        self._loop(
+            impressions,
+            self._packed.blocks,
+            self._packed.starts,
+            (self.k, self.k + method.beyond()),
+            (
+                ("difference", "sign", "matrix").index(method.outcome),
+                int(method.draw_reads_ranks),
+                int(method.keeps_ranks),
+                int(method.keeps_note),
+            ),
+            method.parameters,
+            self.user.parameters,
+            self._rng,
+            self._out,
+            self._values,
+            self._total,
+            *self._work,
+        )
+        self.impressions += impressions

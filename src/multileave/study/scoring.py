@@ -1,0 +1,51 @@
+"""Scoring: inferred preferences against the truth."""
+
+import numpy as np
+
+from multileave.errors import DataError
+from multileave.outcome import Floats
+
+__all__ = ["best_first", "binary_error", "score_differences", "winner"]
+
+
+def score_differences(scores: Floats) -> Floats:
+    """Return the true preferences P_nm = score_n - score_m of rankers of known NDCG, shape (R, R)."""
+    return scores[:, None] - scores[None, :]
+
+
+def binary_error(inferred: Floats, truth: Floats) -> float:
+    """Return the share of ordered pairs n != m whose inferred preference has the wrong sign.
+
+        E_bin = sum over n != m of [sgn(inferred_nm) != sgn(truth_nm)] / (R (R - 1))
+
+    Finding no preference where there is one is an error, as is the converse [schuth2014].
+
+    >>> truth = score_differences(np.array([0.5, 0.4, 0.3]))
+    >>> binary_error(np.array([[0, 2, 1], [-2, 0, -1], [-1, 1, 0]]), truth) == 2 / 6
+    True
+    """
+    if inferred.shape != truth.shape or truth.ndim != 2 or len(truth) != truth.shape[1] or len(truth) < 2:
+        raise DataError(
+            f"preferences have the shapes {inferred.shape} and {truth.shape}; expected the same square shape (R, R), "
+            "with two or more rankers."
+        )
+    wrong = np.sign(inferred) != np.sign(truth)
+    np.fill_diagonal(wrong, False)
+    return float(wrong.sum() / (len(truth) * (len(truth) - 1)))
+
+
+def best_first(preferences: Floats) -> list[int]:
+    """Return the rankers in the order of how many others they beat, then of how clearly.
+
+    >>> best_first(np.array([[0.0, -1.0], [1.0, 0.0]]))
+    [1, 0]
+    """
+    beaten = np.sign(preferences).sum(axis=1)
+    return [int(n) for n in np.lexsort((-preferences.sum(axis=1), -beaten))]
+
+
+def winner(preferences: Floats) -> int | None:
+    """Return the ranker that is preferred to every other, or None."""
+    others = ~np.eye(len(preferences), dtype=bool)
+    beats_all = ((preferences > 0) | ~others).all(axis=1)
+    return int(np.argmax(beats_all)) if beats_all.any() else None

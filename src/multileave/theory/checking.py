@@ -1,0 +1,171 @@
+"""theory.check: all instances of a size, or a search where that is out of reach."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+
+from multileave.errors import MethodError
+from multileave.methods.base import Method, get_method
+from multileave.methods.exact import ExactRankings
+from multileave.theory.decide import break_of_considerateness, break_of_pareto, break_of_unbiasedness
+from multileave.theory.enumeration import has_definition
+from multileave.theory.findings import Counterexample, Finding, Report
+from multileave.theory.instances import instances
+from multileave.theory.proofs import proved
+from multileave.theory.tables import SIMULATED_DRAWS, make_table
+from multileave.theory.users import PRESETS, User, as_user
+
+__all__ = ["check"]
+
+INDEPENDENT = "users with independent clicks"
+ANY_LAW = "users whose click probability at a rank depends on nothing but the rank and relevance there"
+RANK_ONLY = "users whose clicks do not depend on the documents"
+
+Progress = Callable[[int, int], None]
+
+
+def check(
+    method: str | Method,
+    documents: int = 3,
+    rankers: int = 3,
+    k: int | None = None,
+    user: str | User | None = None,
+    search: int | None = None,
+    seed: int = 0,
+    *,
+    jobs: int = 1,
+    reorder: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Decide whether a method is considerate, unbiased and faithful to a Pareto dominating ranker.
+
+    Every set of `rankers` rankings of 2 to `documents` documents is decided exactly, for every k or
+    the given one. With `search`, that many random and mutated instances of `documents` documents are
+    tried instead, in floats, and what is found is confirmed in Fractions and made smaller.
+
+    user: None for all users with independent clicks (Pareto), a name ("perfect", "navigational",
+        "informational", "random"), or a theory.Independent or theory.Cascade.
+    reorder: take instances that differ in the order of their rankers as one.
+    jobs: processes. progress: called with (done, total).
+
+    >>> report = check("tdm", documents=2, rankers=2)
+    >>> bool(report.unbiased), report.unbiased.counterexample
+    (True, None)
+    """
+    method = get_method(method)
+    person = as_user(user)
+    if documents < 2 or rankers < 2 or (k is not None and k < 1):
+        raise MethodError(
+            f"documents is {documents}, rankers {rankers}, k {k}; expected two or more documents and rankers, k from 1."
+        )
+    rankers = min(rankers, method.most_rankers or rankers)
+    if search is not None:
+        from multileave.theory.search import search_report
+
+        return search_report(
+            method, documents, rankers, k, person, _user_name(user), search, seed, jobs=jobs, progress=progress
+        )
+    cases = [
+        (rankings, cut)
+        for size in range(2, documents + 1)
+        for rankings in instances(size, rankers, reorder=reorder)
+        for cut in (range(1, size + 1) if k is None else [k])
+    ]
+    decide = partial(_decide, method, person, seed)
+    decided = list(_run(decide, cases, jobs, progress))
+    return _report(method, documents, rankers, person, _user_name(user), decided)
+
+
+@dataclass(frozen=True)
+class _Decided:
+    documents: int
+    k: int
+    case: tuple[ExactRankings, int]
+    considerate: Counterexample | None
+    unbiased: Counterexample | None
+    pareto: Counterexample | None
+    linear: bool
+    infeasible: bool
+
+
+def _decide(method: Method, user: User | None, seed: int, case: tuple[ExactRankings, int]) -> _Decided:
+    rankings, k = case
+    slack = getattr(method, "exact_slack", None)
+    infeasible = slack is not None and slack(rankings, k) > 0
+    table = make_table(method, rankings, k, seed=seed)
+    return _Decided(
+        len(rankings[0]),
+        k,
+        case,
+        break_of_considerateness(table),
+        None if infeasible else break_of_unbiasedness(table),
+        None if infeasible or not _expects_a_winner(user) else break_of_pareto(table, user),
+        table.linear,
+        infeasible,
+    )
+
+
+def _expects_a_winner(user: User | None) -> bool:
+    """Return whether a user's clicks are correlated with relevance, so that the Pareto requirement speaks of them."""
+    return user is None or bool(getattr(user, "correlated", True))
+
+
+def _run(
+    decide: "partial[_Decided]", cases: list[tuple[ExactRankings, int]], jobs: int, progress: Progress | None
+) -> Iterator[_Decided]:
+    if jobs == 1 or len(cases) < 2 * jobs:
+        for done, case in enumerate(cases, 1):
+            yield decide(case)
+            if progress:
+                progress(done, len(cases))
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+        for done, result in enumerate(pool.map(decide, cases, chunksize=max(1, len(cases) // (jobs * 16))), 1):
+            yield result
+            if progress:
+                progress(done, len(cases))
+
+
+def _report(
+    method: Method, documents: int, rankers: int, user: User | None, name: str, decided: list[_Decided]
+) -> Report:
+    proofs = proved(method) if user is None else proved(method) - {"pareto"}
+    linear = all(one.linear for one in decided)
+    independent = ANY_LAW if linear else INDEPENDENT
+    covers = {
+        "considerate": "everyone",
+        "unbiased": ANY_LAW.replace(" and relevance there", "") if linear else RANK_ONLY,
+        "pareto": independent if user is None else f"the {name} user",
+    }
+    if not _expects_a_winner(user):
+        covers["pareto"] = f"nobody: clicks of the {name} user do not depend on relevance"
+
+    def finding(requirement: str) -> Finding:
+        sizes: dict[tuple[int, int], tuple[int, int]] = {}
+        first: Counterexample | None = None
+        for one in decided:
+            if one.infeasible and requirement != "considerate":
+                continue
+            found = getattr(one, requirement)
+            broken, total = sizes.get((one.documents, one.k), (0, 0))
+            sizes[one.documents, one.k] = broken + (found is not None), total + 1
+            first = first or found
+        return Finding(requirement, first, sizes, covers[requirement], requirement in proofs)
+
+    exact = has_definition(method)
+    report = Report(
+        str(method), documents, rankers, name, finding("considerate"), finding("unbiased"), finding("pareto"),
+        infeasible=tuple(one.case for one in decided if one.infeasible),
+    )  # fmt: skip
+    return report if exact else replace(report, exact=False, draws=SIMULATED_DRAWS)
+
+
+def _user_name(user: str | User | None) -> str:
+    if isinstance(user, str):
+        return user
+    for name, preset in PRESETS.items():
+        if user == preset:
+            return name
+    return "independent" if user is None else type(user).__name__.lower()

@@ -1,0 +1,186 @@
+"""The three requirements, decided on one table: considerate, unbiased, Pareto.
+
+Considerate (Eq. 1): no list with positive probability shows a document above the best rank that any
+ranker gives it.
+
+Unbiased (fidelity 1): the expected preference is linear in the law of the click vector. So it is zero
+for every user whose clicks do not depend on the documents iff it is zero for each of the 2^k click
+vectors.
+
+Pareto (fidelity 2): let a user click at rank x with probability a_x on a relevant and b_x on another
+document, a_x > b_x, independently. The expectation is affine in each pair (a_x, b_x), so over the
+triangle 0 <= b_x <= a_x <= 1 it is extreme at its corners (0, 0), (1, 0), (1, 1): it is positive for
+all such users iff it is at least zero at all 3^k corners and positive where every rank is at (1, 0).
+
+If preferences are linear in the clicks, only each rank's click probability matters, and both verdicts
+cover dependent clicks as well. A user given by name is decided by enumeration.
+"""
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from multileave.theory.findings import Counterexample
+from multileave.theory.instances import dominators, relevant_sets
+from multileave.theory.tables import Array, Table
+from multileave.theory.users import Independent, User
+
+__all__ = ["break_of_considerateness", "break_of_pareto", "break_of_unbiasedness", "corners"]
+
+# A simulated expectation breaks a requirement when it is this many standard errors on the wrong side.
+SIGMAS = 5.0
+
+
+def break_of_considerateness(table: Table) -> Counterexample | None:
+    """Return a list and a rank that no ranker justifies, or None."""
+    for shown in table.lists:
+        for rank, document in enumerate(shown, 1):
+            if all(document not in ranking[:rank] for ranking in table.rankings):
+                return Counterexample("considerate", table.rankings, table.k, shown=shown, rank=rank)
+    return None
+
+
+def break_of_unbiasedness(table: Table) -> Counterexample | None:
+    """Return clicks, the same on every list, that prefer a ranker, or None."""
+    totals = table.values.sum(axis=0)
+    errors = _standard_errors(table, table.values)
+    for mask in sorted(range(1, 2**table.k), key=lambda m: (m.bit_count(), m)):
+        wrong = np.abs(totals[mask]) > errors[mask]
+        if wrong.any():
+            n, m = (int(x) for x in np.argwhere(wrong)[0])
+            clicks = tuple(Fraction(mask >> x & 1) for x in range(table.k))
+            return Counterexample(
+                "unbiased", table.rankings, table.k, user=Independent(clicks, clicks),
+                pair=(n, m), expectation=table.fraction(totals[mask, n, m]),
+            )  # fmt: skip
+    return None
+
+
+def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
+    """Return relevant documents for which the dominating ranker does not win, or None."""
+    linear = user is None and table.linear
+    for relevant in relevant_sets(tuple(sorted(table.rankings[0], key=str))):
+        for n in dominators(table.rankings, relevant, table.k):
+            for m in range(len(table.rankings)):
+                if m == n:
+                    continue
+                found = (
+                    _break_for_user(table, relevant, n, m, user)
+                    if user is not None
+                    else _break_for_independent(table, relevant, n, m, linear=linear)
+                )
+                if found is not None:
+                    return found
+    return None
+
+
+def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Counterexample | None:
+    expected = expected_preference(table, relevant, n, m, user)
+    slack = 0.0
+    if not table.exact:
+        largest = np.abs(table.values[:, :, n, m] / table.probabilities[:, None]).max()
+        slack = SIGMAS * float(largest) / float(table.draws or 1) ** 0.5
+    if expected > -slack if slack else expected > 0:
+        return None
+    return Counterexample(
+        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=expected
+    )
+
+
+def expected_preference(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
+    """Return E[P_nm] of a user, from the table."""
+    laws: dict[int, dict[int, Fraction]] = {}
+    total = Fraction(0)
+    for row, mask in enumerate(table.relevance(relevant).tolist()):
+        if mask not in laws:
+            laws[mask] = {}
+            for clicks, chance in user.law([mask >> x & 1 for x in range(len(table.lists[row]))]):
+                clicked = sum(1 << x for x in clicks)
+                laws[mask][clicked] = laws[mask].get(clicked, Fraction(0)) + chance
+        for clicked, chance in laws[mask].items():
+            total += chance * table.fraction(table.values[row, clicked, n, m])
+    return total
+
+
+def _break_for_independent(
+    table: Table, relevant: frozenset[object], n: int, m: int, *, linear: bool
+) -> Counterexample | None:
+    triangles = corners(table.k)
+    masks = table.relevance(relevant)
+    entries = table.values[:, :, n, m]
+    if linear:
+        expected = _linear_corners(table, masks, entries)
+    else:
+        rows = np.arange(len(masks))
+        expected = np.array([entries[rows, other | (wanted & masks)].sum() for wanted, other in triangles])
+    strict = triangles.index((2**table.k - 1, 0))
+    slack = 0.0
+    if not table.exact:
+        slack = SIGMAS * float(np.abs(entries / table.probabilities[:, None]).max()) / float(table.draws or 1) ** 0.5
+    if (expected >= -slack).all() and (expected[strict] > 0 or slack):
+        return None
+    if expected[strict] <= -slack:
+        worst = strict
+    else:
+        worst = int(np.argmin(expected))
+    user, value = _nearby_user(table, relevant, n, m, triangles[worst])
+    return Counterexample(
+        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=value
+    )
+
+
+def corners(k: int) -> list[tuple[int, int]]:
+    """Return all 3^k corners as masks: ranks clicked when relevant, ranks clicked when not."""
+    found = []
+    for corner in product(((0, 0), (1, 0), (1, 1)), repeat=k):
+        wanted = sum(a << x for x, (a, _) in enumerate(corner))
+        other = sum(b << x for x, (_, b) in enumerate(corner))
+        found.append((wanted, other))
+    return found
+
+
+def _linear_corners(table: Table, masks: Array, entries: Array) -> Array:
+    """Return the expectation at every corner from each rank's two coefficients."""
+    on_relevant, on_other = [], []
+    for x in range(table.k):
+        there = (masks >> x & 1).astype(bool)
+        on_relevant.append(entries[there, 1 << x].sum())
+        on_other.append(entries[~there, 1 << x].sum())
+    return np.array(
+        [
+            sum(on_relevant[x] for x in range(table.k) if wanted >> x & 1)
+            + sum(on_other[x] for x in range(table.k) if other >> x & 1)
+            for wanted, other in corners(table.k)
+        ]
+    )
+
+
+def _nearby_user(
+    table: Table, relevant: frozenset[object], n: int, m: int, corner: tuple[int, int]
+) -> tuple[Independent, Fraction]:
+    """Return a user inside the triangles, near a corner, for whom the expectation is not positive either."""
+    wanted, other = corner
+    for digits in range(1, 30):
+        step = Fraction(1, 10**digits)
+        ranks: list[tuple[Any, Any]] = []
+        for x in range(table.k):
+            a, b = Fraction(wanted >> x & 1), Fraction(other >> x & 1)
+            ranks.append((a, b) if a > b else (step, Fraction(0)) if a == 0 else (a, 1 - step))
+        user = Independent(tuple(a for a, _ in ranks), tuple(b for _, b in ranks))
+        value = expected_preference(table, relevant, n, m, user)
+        if value <= 0:
+            break
+    return user, value
+
+
+def _standard_errors(table: Table, values: Array) -> Array:
+    """Return how far from zero a simulated mean may be; zeros where the table is exact."""
+    if table.exact:
+        return np.zeros(values.shape[1:], dtype=values.dtype)
+    weights = table.probabilities[:, None, None, None]
+    mean = values.sum(axis=0)
+    variance = np.maximum((values**2 / weights).sum(axis=0) - mean**2, 0)
+    bound: Array = SIGMAS * np.sqrt(variance / float(table.draws or 1)) + 1e-9
+    return bound

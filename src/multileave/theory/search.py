@@ -1,0 +1,297 @@
+"""Search for counterexamples where there are too many instances to try them all.
+
+Instances are drawn at random and mutated towards a smaller expected preference of the dominating
+ranker, in floats, through the method's compiled credit. What is found is made smaller (fewer
+documents, rankers and relevant documents, smaller k) and confirmed in Fractions from the definition:
+only what is confirmed is reported.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from multileave.errors import MethodError
+from multileave.impression import ABSENT
+from multileave.kernels import kernel
+from multileave.methods.base import Method
+from multileave.methods.exact import ExactRankings
+from multileave.theory.decide import break_of_considerateness, break_of_pareto, break_of_unbiasedness, corners
+from multileave.theory.enumeration import has_definition
+from multileave.theory.findings import Counterexample, Finding, Report
+from multileave.theory.instances import document_names, dominators, relevant_sets
+from multileave.theory.tables import Array, make_table
+from multileave.theory.users import User
+
+__all__ = ["search_report"]
+
+Numbers: TypeAlias = tuple[tuple[int, ...], ...]  # rankings of documents 0, 1, ...
+
+ROUNDING = 1e-9  # an expectation in floats below minus this is worth confirming
+PATIENCE = 40  # mutations without gain before a new start
+CHAIN = 200  # instances tried by one task, whose seed does not depend on the number of processes
+
+
+def credit(*arguments: object) -> None:
+    """Stand for the credit kernel that is bound in its place."""
+
+
+@kernel
+def score_lists(ranks, lengths, drawn, note, visible, k, params, out, values, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Fill out[l, c] with the credits for list l and click vector c."""
+    lists, m = drawn.shape
+    rankers = len(lengths)
+    shown = np.empty((m, rankers), dtype=np.int32)
+    clicks = np.zeros(m, dtype=np.uint8)
+    for row in range(lists):
+        for x in range(m):
+            for n in range(rankers):
+                shown[x, n] = ranks[drawn[row, x], n]
+        for mask in range(1, 1 << visible):
+            for x in range(visible):
+                clicks[x] = mask >> x & 1
+            values[:] = 0.0
+            credit(shown, lengths, note[row], clicks, k, params, values, work_i, work_f)
+            out[row, mask] = values
+
+
+@dataclass(frozen=True, eq=False)
+class FloatTable:
+    """p(l) P(l, c) of one instance in floats; documents are numbers from 0."""
+
+    rankings: Numbers
+    k: int
+    drawn: Array
+    values: Array
+
+    def relevance(self, relevant: frozenset[object]) -> Array:
+        """Return for each list the mask of the positions of relevant documents."""
+        wanted = np.array([document in relevant for document in range(len(self.rankings[0]))])
+        bits = wanted[self.drawn[:, : self.k]].astype(np.int64)
+        masks: Array = (bits << np.arange(bits.shape[1])).sum(axis=1)
+        return masks
+
+
+def float_table(method: Any, rankings: Numbers, k: int) -> FloatTable:
+    """Compute the table of one instance: lists by definition, preferences by the kernel."""
+    rows = list(method.lists(rankings, k))
+    drawn = np.array([row[0] for row in rows], dtype=np.int32)
+    note = np.array([row[1] for row in rows], dtype=np.int32)
+    chances = np.array([float(row[2]) for row in rows])
+    rankers, documents = len(rankings), len(rankings[0])
+    ranks = np.full((documents, rankers), ABSENT, dtype=np.int32)
+    for n, ranking in enumerate(rankings):
+        ranks[list(ranking), n] = np.arange(1, len(ranking) + 1)
+    shape = (rankers, rankers) if method.outcome == "matrix" else (rankers,)
+    visible = min(k, drawn.shape[1])
+    out = np.zeros((len(rows), 2**visible, *shape))
+    integers, floats = method.workspace(rankers, documents, k)
+    score_lists.bind(credit=method.credit_kernel)(
+        ranks, np.full(rankers, documents, dtype=np.int32), drawn, note, visible, k, method.parameters, out,
+        np.zeros(shape), np.empty(integers, dtype=np.int32), np.empty(floats),
+    )  # fmt: skip
+    if method.outcome != "matrix":
+        out = out[..., :, None] - out[..., None, :]
+        if method.outcome == "sign":
+            out = np.where(np.abs(out) < 1e-12, 0.0, np.sign(out))
+    return FloatTable(rankings, visible, drawn, out * chances[:, None, None, None])
+
+
+def click_law(user: User, k: int) -> Array:
+    """Return P(click vector | mask of relevant positions) for every pair of masks."""
+    law = np.zeros((2**k, 2**k))
+    for mask in range(2**k):
+        for clicks, chance in user.law([mask >> x & 1 for x in range(k)]):
+            law[mask, sum(1 << x for x in clicks)] += float(chance)
+    return law
+
+
+def looks_considerate(table: FloatTable) -> bool:
+    """Return whether every list keeps to the choice sets."""
+    return all(
+        {*table.drawn[:, rank - 1].tolist()} <= {d for ranking in table.rankings for d in ranking[:rank]}
+        for rank in range(1, table.k + 1)
+    )
+
+
+def looks_unbiased(table: FloatTable) -> bool:
+    """Return whether no click vector prefers anybody, up to rounding."""
+    return bool(np.abs(table.values.sum(axis=0)).max() <= ROUNDING)
+
+
+def least_preference(table: FloatTable, law: Array | None) -> float:
+    """Return the least E[P_nm] of a dominating ranker n over all relevant sets.
+
+    law: a user's, or None for the least over all corners of users with independent clicks.
+    """
+    least = np.inf
+    rows = np.arange(len(table.values))
+    pairs = corners(table.k) if law is None else []
+    for relevant in relevant_sets(tuple(range(len(table.rankings[0])))):
+        for n in dominators(table.rankings, relevant, table.k):
+            masks = table.relevance(relevant)
+            if law is not None:
+                expected = np.einsum("lc,lcm->m", law[masks], table.values[:, :, n])
+            else:
+                entries = table.values[:, :, n]
+                expected = np.min([entries[rows, b | (a & masks)].sum(axis=0) for a, b in pairs], axis=0)
+            least = min(least, float(np.delete(expected, n).min()))
+    return least
+
+
+def hunt(
+    method: Method, documents: int, rankers: int, k: int | None, user: User | None, tries: int, seed: int
+) -> tuple[int, list[Counterexample]]:
+    """Try instances, starting anew when mutations no longer help; stop at a break of Pareto.
+
+    Return how many were tried, and the confirmed counterexamples, at most one for each requirement.
+    """
+    rng = np.random.default_rng(seed)
+    laws: dict[int, Array | None] = {}
+    found: dict[str, Counterexample] = {}
+    current: Numbers = ()
+    cut, best, stale = 1, np.inf, PATIENCE
+    for tried in range(1, tries + 1):
+        if stale >= PATIENCE:
+            candidate = tuple(tuple(rng.permutation(documents).tolist()) for _ in range(rankers))
+            cut = k or int(rng.integers(1, documents + 1))
+            best, stale = np.inf, 0
+        else:
+            candidate = mutated(current, rng)
+        if cut not in laws:
+            laws[cut] = click_law(user, cut) if user is not None else None
+        table = float_table(method, candidate, cut)
+        value = least_preference(table, laws[cut])
+        suspicions = {
+            "considerate": not looks_considerate(table),
+            "unbiased": not looks_unbiased(table),
+            "pareto": value < -ROUNDING,
+        }
+        for requirement, suspicious in suspicions.items():
+            if suspicious and requirement not in found:
+                one = confirmed(method, requirement, candidate, cut, user)
+                if one is not None:
+                    found[requirement] = one
+        if "pareto" in found:
+            return tried, list(found.values())
+        if value < best:
+            current, best, stale = candidate, value, 0
+        else:
+            stale += 1
+    return tries, list(found.values())
+
+
+def mutated(rankings: Numbers, rng: np.random.Generator) -> Numbers:
+    """Return the rankings with one or two documents of one ranking moved."""
+    changed = [list(ranking) for ranking in rankings]
+    ranking = changed[int(rng.integers(len(changed)))]
+    for _ in range(int(rng.integers(1, 3))):
+        ranking.insert(int(rng.integers(len(ranking))), ranking.pop(int(rng.integers(len(ranking)))))
+    return tuple(map(tuple, changed))
+
+
+def confirmed(method: Method, requirement: str, rankings: Numbers, k: int, user: User | None) -> Counterexample | None:
+    """Return the counterexample, made small and in Fractions, or None if floats misled."""
+    small, cut = _smaller(method, requirement, rankings, k, user)
+    for candidate, size in ((small, cut), (rankings, k)):
+        names = document_names(len(candidate[0]))
+        order = {document: names[i] for i, document in enumerate(candidate[0])}
+        named: ExactRankings = tuple(tuple(order[d] for d in ranking) for ranking in candidate)
+        table = make_table(method, named, size)
+        found = {
+            "considerate": lambda t: break_of_considerateness(t),
+            "unbiased": lambda t: break_of_unbiasedness(t),
+            "pareto": lambda t: break_of_pareto(t, user),
+        }[requirement](table)
+        if found is not None:
+            return found
+    return None
+
+
+def _smaller(method: Method, requirement: str, rankings: Numbers, k: int, user: User | None) -> tuple[Numbers, int]:
+    """Take away documents, rankers and ranks while the suspicion stays, in floats."""
+
+    def suspect(candidate: Numbers, cut: int) -> bool:
+        table = float_table(method, candidate, cut)
+        if requirement == "unbiased":
+            return not looks_unbiased(table)
+        if requirement == "considerate":
+            return not looks_considerate(table)
+        return least_preference(table, click_law(user, table.k) if user is not None else None) < -ROUNDING
+
+    def simpler() -> Iterator[tuple[Numbers, int]]:
+        size = len(rankings[0])
+        for document in range(size):
+            if size > 2:
+                rest = [[d - (d > document) for d in ranking if d != document] for ranking in rankings]
+                yield tuple(map(tuple, rest)), min(k, size - 1)
+        for n in range(len(rankings)):
+            if len(rankings) > 2:
+                yield rankings[:n] + rankings[n + 1 :], k
+        if k > 1:
+            yield rankings, k - 1
+
+    while True:
+        for candidate, cut in simpler():
+            if suspect(candidate, cut):
+                rankings, k = candidate, cut
+                break
+        else:
+            return rankings, k
+
+
+def search_report(
+    method: Method,
+    documents: int,
+    rankers: int,
+    k: int | None,
+    user: User | None,
+    user_name: str,
+    tries: int,
+    seed: int,
+    *,
+    jobs: int,
+    progress: Callable[[int, int], None] | None,
+) -> Report:
+    """Search with several processes and report what was confirmed."""
+    if not has_definition(method):
+        raise MethodError(
+            f"{method} has no definition (lists and score), so a search can confirm nothing. Check it without."
+        )
+    if tries < 1:
+        raise MethodError(f"search is {tries}; expected the number of instances to try, from 1.")
+    found: dict[str, Counterexample] = {}
+    done = 0
+    shares = [min(CHAIN, tries - start) for start in range(0, tries, CHAIN)]
+    seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(len(shares))]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+        tasks = [
+            pool.submit(hunt, method, documents, rankers, k, user, share, own)
+            for share, own in zip(shares, seeds, strict=True)
+        ]
+        for task in tasks:
+            tried, confirmed_now = task.result()
+            done += tried
+            for one in confirmed_now:
+                found.setdefault(one.requirement, one)
+            if progress:
+                progress(done, tries)
+            if "pareto" in found:
+                pool.shutdown(cancel_futures=True)
+                break
+    size = (documents, k or documents)
+
+    def finding(requirement: str, covers: str) -> Finding:
+        one = found.get(requirement)
+        return Finding(requirement, one, {size: (int(one is not None), done)}, covers)
+
+    return Report(
+        str(method), documents, rankers, user_name,
+        finding("considerate", "everyone"),
+        finding("unbiased", "users whose clicks do not depend on the documents"),
+        finding("pareto", "users with independent clicks" if user is None else f"the {user_name} user"),
+        searched=done,
+    )  # fmt: skip

@@ -1,0 +1,194 @@
+"""Users in exact arithmetic: the law of their clicks on a list, as Fractions.
+
+Two kinds, as in the paper. An `Independent` user clicks at each rank with a probability that depends
+on the rank and on whether the document there is relevant, whatever else is on the page. A `Cascade`
+user reads from the top, clicks by the document's grade, and after a click may stop.
+"""
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+from multileave.errors import DataError, nearest
+
+__all__ = ["PRESETS", "Cascade", "Independent", "Relevant", "User", "as_user", "grades_of", "user_from_dict"]
+
+Number: TypeAlias = "int | Fraction | str"
+Relevant: TypeAlias = "Collection[Hashable] | Mapping[Hashable, int]"
+
+
+class User(Protocol):
+    """Someone whose clicks on a list have a law."""
+
+    def law(self, grades: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+        """Yield (clicked positions, probability) for a list whose documents have these grades."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the user as plain values; probabilities as strings such as "1/20"."""
+        ...
+
+
+@dataclass(frozen=True)
+class Independent:
+    """A user who clicks at each rank independently.
+
+    relevant, other: the probability of a click at rank 1, 2, ... on a relevant and on another
+    document; 0 past the end.
+
+    >>> list(Independent(relevant=(1, Fraction(1, 2)), other=(0, 0)).law([1, 0]))
+    [((0,), Fraction(1, 1))]
+    """
+
+    relevant: tuple[Fraction, ...]
+    other: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relevant", _probabilities("relevant", self.relevant))
+        object.__setattr__(self, "other", _probabilities("other", self.other))
+        if len(self.relevant) != len(self.other):
+            raise DataError(
+                f"the user has {len(self.relevant)} probabilities for relevant documents and {len(self.other)} for "
+                "others; give both for the same ranks."
+            )
+
+    @property
+    def correlated(self) -> bool:
+        """Whether a relevant document is likelier to be clicked, at every rank the user looks at."""
+        looked_at = [(a, b) for a, b in zip(self.relevant, self.other, strict=True) if a or b]
+        return bool(looked_at) and all(a > b for a, b in looked_at)
+
+    def law(self, grades: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+        """Yield (clicked positions, probability)."""
+        chances = [
+            (self.relevant if grade else self.other)[x] if x < len(self.relevant) else Fraction(0)
+            for x, grade in enumerate(grades)
+        ]
+
+        def read(x: int, clicks: tuple[int, ...], chance: Fraction) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+            if x == len(grades):
+                yield clicks, chance
+                return
+            if chances[x] < 1:
+                yield from read(x + 1, clicks, chance * (1 - chances[x]))
+            if chances[x] > 0:
+                yield from read(x + 1, (*clicks, x), chance * chances[x])
+
+        return read(0, (), Fraction(1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the user as plain values."""
+        return {"kind": "independent", "relevant": list(map(str, self.relevant)), "other": list(map(str, self.other))}
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """A user who reads from the top, clicks by grade, and may stop after a click.
+
+    click, stop: probabilities by grade, 0 first.
+    anywhere: may stop after every document that was read, clicked or not.
+    """
+
+    click: tuple[Fraction, ...]
+    stop: tuple[Fraction, ...]
+    anywhere: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "click", _probabilities("click", self.click))
+        object.__setattr__(self, "stop", _probabilities("stop", self.stop))
+        if len(self.click) != len(self.stop) or not self.click:
+            raise DataError(
+                f"the user has {len(self.click)} grades in click and {len(self.stop)} in stop; give both for each."
+            )
+
+    @property
+    def correlated(self) -> bool:
+        """Whether documents of a higher grade are likelier to be clicked."""
+        return all(low < high for low, high in zip(self.click, self.click[1:], strict=False))
+
+    def law(self, grades: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+        """Yield (clicked positions, probability); positions may repeat, for each place to stop at."""
+        if grades and max(grades) >= len(self.click):
+            raise DataError(
+                f"a document has grade {max(grades)}, and this user knows grades 0 to {len(self.click) - 1}. "
+                "Give click and stop for every grade."
+            )
+
+        def read(x: int, clicks: tuple[int, ...], chance: Fraction) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+            if x == len(grades):
+                yield clicks, chance
+                return
+            click, stop = self.click[grades[x]], self.stop[grades[x]]
+            for seen, weight, may_stop in (((*clicks, x), click, True), (clicks, 1 - click, self.anywhere)):
+                if weight and may_stop and stop:
+                    yield seen, chance * weight * stop
+                if weight and not (may_stop and stop == 1):
+                    yield from read(x + 1, seen, chance * weight * (1 - stop if may_stop else 1))
+
+        return read(0, (), Fraction(1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the user as plain values."""
+        return {
+            "kind": "cascade",
+            "click": list(map(str, self.click)),
+            "stop": list(map(str, self.stop)),
+            "anywhere": self.anywhere,
+        }
+
+
+def as_user(user: "str | User | None") -> "User | None":
+    """Return a user by name, a user itself, or None for all users with independent clicks."""
+    if user is None or user == "independent":
+        return None
+    if isinstance(user, str):
+        if user not in PRESETS:
+            known = ["independent", *PRESETS]
+            raise DataError(f"there is no user {user!r}; there are {', '.join(known)}.{nearest(user, known)}")
+        return PRESETS[user]
+    if not hasattr(user, "law"):
+        raise DataError(f"user is a {type(user).__name__}; expected theory.Independent, theory.Cascade or a name.")
+    return user
+
+
+def user_from_dict(data: Mapping[str, Any]) -> User:
+    """Return the user that `to_dict` wrote."""
+    kinds = {"independent": Independent, "cascade": Cascade}
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
+    try:
+        user: User = kinds[data["kind"]](**values)
+        return user
+    except (KeyError, TypeError):
+        raise DataError(f"{dict(data)!r} is not a user written by to_dict.") from None
+
+
+def grades_of(documents: Sequence[Hashable], relevant: Relevant) -> list[int]:
+    """Return the grade of each document: 1 for a relevant one, or what a mapping says."""
+    if isinstance(relevant, Mapping):
+        return [int(relevant.get(document, 0)) for document in documents]
+    return [int(document in relevant) for document in documents]
+
+
+def _probabilities(name: str, values: Sequence[Any]) -> tuple[Fraction, ...]:
+    found = []
+    for value in values:
+        if isinstance(value, float) and value not in (0.0, 1.0):
+            value = str(value)  # 0.05 is meant to be 1/20, not the float nearest to it
+        try:
+            probability = Fraction(value)
+        except (TypeError, ValueError):
+            probability = Fraction(-1)
+        if not 0 <= probability <= 1:
+            raise DataError(f"{name} holds {value!r}; expected probabilities, such as Fraction(1, 20).")
+        found.append(probability)
+    return tuple(found)
+
+
+# The paper's users for binary grades: the first and the last column of its table.
+PRESETS: dict[str, Cascade] = {
+    "perfect": Cascade(click=("0", "1"), stop=("0", "0")),  # type: ignore[arg-type]
+    "navigational": Cascade(click=("1/20", "19/20"), stop=("1/5", "9/10")),  # type: ignore[arg-type]
+    "informational": Cascade(click=("2/5", "9/10"), stop=("1/10", "1/2")),  # type: ignore[arg-type]
+    "random": Cascade(click=("1/2", "1/2"), stop=("0", "0")),  # type: ignore[arg-type]
+}

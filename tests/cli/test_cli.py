@@ -1,0 +1,163 @@
+"""The command line: what it prints, and how it fails."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from multileave.cli import main
+from multileave.methods.base import methods
+from multileave.version import __version__
+
+DEMO = ["demo", "--impressions", "2000", "--runs", "2"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from multileave.cli import main; sys.exit(main())", *DEMO, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.stderr == ""
+    return found
+
+
+def test_demo_runs_every_method_that_takes_so_many_rankers(report: dict[str, Any]) -> None:
+    assert [m["method"] for m in report["methods"]] == [n for n, m in methods().items() if m.most_rankers is None]
+    assert report["settings"]["impressions"] == 2000
+
+
+def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
+    assert report["truth"]["order"] == ["r1", "r2", "r3", "r4", "r5"]
+    recommended = report["methods"][0]
+    assert recommended["method"] == "ppm"
+    assert recommended["winner"] == "r1"
+    assert recommended["order"][0] == "r1"
+
+
+def test_demo_measures_errors_and_time(report: dict[str, Any]) -> None:
+    for method in report["methods"]:
+        assert [entry["impressions"] for entry in method["mean_errors"]] == [20, 200, 2000]
+        assert method["mean_errors"][-1]["error"] <= 0.3
+        assert 0 <= method["right_winners"] <= 2
+        assert method["microseconds_per_impression"] > 0
+        signs = [[(x > 0) - (x < 0) for x in row] for row in method["preferences"]]
+        wrong = sum(signs[n][m] != (n < m) - (n > m) for n in range(5) for m in range(5))
+        assert method["error"] == pytest.approx(wrong / 20)
+
+
+def test_demo_gives_the_same_for_the_same_seed(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    def timeless(found: dict[str, Any]) -> list[Any]:
+        return [{k: v for k, v in m.items() if not k.startswith("micro")} for m in found["methods"]]
+
+    _, out, _ = run(capsys, *DEMO, "--json", "--seed", "42")
+    assert timeless(json.loads(out)) == timeless(report)
+    _, out, _ = run(capsys, *DEMO, "--json", "--seed", "other")
+    assert timeless(json.loads(out)) != timeless(report)
+
+
+def test_demo_prints_a_table_that_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    code, out, err = run(capsys, *DEMO)
+    assert code == 0
+    assert err == ""
+    assert max(map(len, out.splitlines())) <= 100
+    assert "r1 > r2 > r3 > r4 > r5" in out
+    assert "NDCG@10" in out
+    assert "2,000 pages of 10 results to navigational users" in out
+    for name, method in methods().items():
+        assert (f"│ {name} " in out) == (method.most_rankers is None)
+
+
+def test_demo_of_two_rankers_includes_interleaving(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "demo", "--rankers", "2", "--impressions", "300", "--runs", "1", "--json")
+    assert code == 0
+    assert [m["method"] for m in json.loads(out)["methods"]] == list(methods())
+
+
+def test_demo_of_many_rankers_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "demo", "--rankers", "12", "--impressions", "1", "--runs", "1", "--user", "random")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert "... > r" in out
+
+
+@pytest.mark.fast
+def test_methods_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "methods", "--json")
+    assert code == 0
+    found = {method["name"]: method for method in json.loads(out)["methods"]}
+    assert list(found) == list(methods())
+    assert found["pm"]["parameters"] == {"tau": 3.0, "credit": "expected"}
+    assert found["bi"]["most_rankers"] == 2
+    assert found["ppm"]["most_rankers"] is None
+    assert found["pm"]["considerate"] is False
+    assert set(found["tdm"]) == {
+        "name", "title", "considerate", "fidelity", "most_rankers", "parameters", "reference",
+    }  # fmt: skip
+
+
+@pytest.mark.fast
+def test_methods_as_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    code, out, _ = run(capsys, "methods")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    for name, method in methods().items():
+        assert f"│ {name}  {method.reference}" in out
+    assert "exactly 2" in out
+    assert "pairs='equation'" in out
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--rankers", "1"], "--rankers is 1; the demo compares 2 to 100 rankers."),
+        (["demo", "--rankers", "1000"], "--rankers is 1000"),
+        (["demo", "--rankers", "x"], "--rankers"),
+        (["demo", "--impressions", "0"], "--impressions is 0"),
+        (["demo", "--runs", "0"], "--runs is 0"),
+        (["demo", "--user", "navigatonal"], "Did you mean 'navigational'?"),
+        (["demo", "--seed", str(2**64)], "seed is"),
+        (["demo", "--sede", "1"], "--sede"),
+        (["dmo"], "dmo"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("multileave: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.fast
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"multileave {__version__}\n", "")
+    for arguments in ([], ["--help"], ["demo", "--help"]):
+        code, out, _ = run(capsys, *arguments)
+        assert code == 0
+        assert "Usage: multileave" in out
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("arguments", [["--help"], ["methods"], ["demo", "--rankers", "1"]])
+def test_help_and_errors_do_not_wait_for_numba(arguments: list[str]) -> None:
+    program = "import sys; from multileave.cli import main; main(); print('numba' in sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "False"

@@ -1,0 +1,201 @@
+"""The engine: the compiled loop is the methods' own kernels, step by step, and nothing else."""
+
+import numpy as np
+import pytest
+
+from multileave.clicks import Cascade, cascade_clicks, user
+from multileave.data import QuerySet, ndcg, synthetic
+from multileave.errors import DataError, MethodError
+from multileave.impression import Impression
+from multileave.methods.base import Method, get_method, methods
+from multileave.random import below, seed_state
+from multileave.rankings import read_rankings
+from multileave.study import Simulation, best_first, binary_error, score_differences, winner
+from multileave.study.engine import pack
+
+VARIANTS = ["pm(credit='sign')", "ppm(pairs='all', hidden=False)", "tdm(prefix='drafted')"]
+
+
+def data_for(method: Method) -> QuerySet:
+    return synthetic(queries=7, documents=(1, 20), rankers=method.most_rankers or 4, seed=3)
+
+
+def step_by_step(
+    data: QuerySet, method: Method, model: Cascade, k: int, seed: int, impressions: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Simulate with single calls of the kernels and the API's own reading and inference.
+
+    Return the sum of preferences after each impression, and the state of the generator.
+    """
+    rng = seed_state(seed)
+    rankers = len(data.rankers)
+    totals = np.zeros((impressions + 1, rankers, rankers))
+    for impression_number in range(impressions):
+        labels, rankings = data.query(int(below(rng, len(data))))
+        source = read_rankings(rankings)
+        table = source.number(method.depth(k, len(labels)), check=True)
+        everything = source.ranks(np.arange(table.documents, dtype=np.int32))
+        drawn = np.zeros(k + method.beyond(), dtype=np.int32)
+        note = np.zeros(k + method.beyond(), dtype=np.int32)
+        integers, floats = method.workspace(rankers, table.documents, k)
+        m = method.draw_kernel(
+            table.top, table.entering, everything if method.draw_reads_ranks else everything[:0], source.lengths, k,
+            method.parameters, rng, drawn, note, np.zeros(2), np.zeros(integers, dtype=np.int32), np.zeros(floats),
+        )  # fmt: skip
+        drawn = drawn[:m]
+        documents = source.ids(drawn)
+        clicks = np.zeros(m, dtype=np.uint8)
+        cascade_clicks(labels[documents], min(k, m), model.parameters, rng, clicks)
+        impression = Impression(
+            data.rankers, method.spelled, k, tuple(documents[:k]), tuple(documents[k:]), (), source.lengths,
+            everything[drawn] if method.keeps_ranks else everything[:0], note[: m if method.keeps_note else 0], (),
+        )  # fmt: skip
+        totals[impression_number + 1] = totals[impression_number] + method.infer(impression, clicks).preferences
+    return totals[1:], rng
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("spec", [*methods(), *VARIANTS])
+@pytest.mark.parametrize("k", [3, 10])
+def test_the_loop_equals_the_composition_of_its_steps(spec: str, k: int) -> None:
+    method = get_method(spec)
+    data, model = data_for(method), user("informational", 5)
+    simulation = Simulation(data, method, model, k=k, seed=17)
+    found = simulation.run(60, checkpoints=range(1, 61))
+    expected, rng = step_by_step(data, method, model, k, seed=17, impressions=60)
+    assert np.array_equal(simulation._rng, rng)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert expected.any(axis=(1, 2)).sum() > 10
+
+
+@pytest.mark.fast
+def test_what_is_packed_is_what_the_api_reads() -> None:
+    method = get_method("ppm")
+    data = synthetic(queries=5, documents=(2, 30), rankers=3, seed=6)
+    packed = pack(data, method, 4)
+    most = 0
+    for q, start in enumerate(packed.starts.tolist()):
+        labels, rankings = data.query(q)
+        source = read_rankings(rankings)
+        table = source.number(method.depth(4, len(labels)), check=True)
+        numbers = np.arange(table.documents, dtype=np.int32)
+        block = [
+            *(table.top.shape[1], table.documents),
+            *table.top.ravel(),
+            *table.entering,
+            *source.lengths,
+            *labels[source.ids(numbers)],
+            *source.ranks(numbers).ravel(),
+        ]
+        assert packed.blocks[start : start + len(block)].tolist() == block
+        most = max(most, table.documents)
+    assert len(packed.blocks) == start + len(block)
+    assert packed.documents == most
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("spec", ["ppm", "tdm", "pm(credit='sign')"])
+def test_pieces_and_checkpoints_make_the_same_run(spec: str) -> None:
+    data = synthetic(queries=10, documents=15, rankers=3, seed=2)
+    whole, pieces = (Simulation(data, spec, user("perfect", 5), seed=5) for _ in range(2))
+    kept = whole.run(50, checkpoints=[0, 20, 50])
+    assert not kept[0].any()
+    pieces.compile()
+    pieces.run(20)
+    assert np.array_equal(pieces.preferences, kept[1])
+    pieces.run(30)
+    assert np.array_equal(pieces.preferences, kept[2])
+    assert np.array_equal(whole.preferences, kept[2])
+    assert whole.impressions == pieces.impressions == 50
+
+
+@pytest.mark.fast
+def test_difference_methods_keep_one_credit_per_ranker() -> None:
+    data = synthetic(queries=10, rankers=6, seed=2)
+    assert Simulation(data, "ppm", user("perfect", 5))._total.shape == (1, 6)
+    assert Simulation(data, "tdm", user("perfect", 5))._total.shape == (6, 6)
+
+
+@pytest.mark.fast
+def test_users_who_never_click_prefer_nobody() -> None:
+    never = Cascade(click=(0.0,) * 5, stop=(0.0,) * 5)
+    for spec in methods():
+        method = get_method(spec)
+        simulation = Simulation(data_for(method), method, never, seed=1)
+        simulation.run(10)
+        assert not simulation.preferences.any()
+
+
+@pytest.mark.parametrize("spec", [*methods(), *VARIANTS])
+def test_every_method_finds_a_clearly_best_ranker(spec: str) -> None:
+    method = get_method(spec)
+    qualities = (0.3, 0.8, 0.2)[: method.most_rankers or 3]
+    data = synthetic(queries=200, documents=20, rankers=qualities, seed=9)
+    simulation = Simulation(data, method, user("navigational", 5), seed=9)
+    simulation.run(4000)
+    assert winner(simulation.preferences) == 1
+    assert np.array_equal(simulation.preferences, -simulation.preferences.T)
+
+
+@pytest.mark.parametrize("spec", ["ppm(pairs='all')", "pm", "tdm"])
+def test_random_users_prefer_nobody_in_unbiased_methods(spec: str) -> None:
+    data = synthetic(queries=100, documents=20, rankers=3, seed=4)
+    runs = []
+    for seed in range(40):
+        simulation = Simulation(data, spec, user("random", 5), seed=seed)
+        simulation.run(2000)
+        runs.append(simulation.preferences[np.triu_indices(3, 1)])
+    standardised = np.mean(runs, axis=0) / (np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs)))
+    assert (np.abs(standardised) < 4).all()
+
+
+@pytest.mark.fast
+def test_binary_error_by_hand() -> None:
+    truth = score_differences(np.array([0.5, 0.4, 0.3]))
+    assert binary_error(truth, truth) == 0
+    assert binary_error(-truth, truth) == 1
+    assert binary_error(np.zeros((3, 3)), truth) == 1
+    swapped = score_differences(np.array([0.4, 0.5, 0.3]))
+    assert binary_error(swapped, truth) == 2 / 6
+    tied = score_differences(np.array([0.5, 0.5, 0.3]))
+    assert binary_error(tied, truth) == 2 / 6
+    assert binary_error(truth, tied) == 2 / 6
+    with pytest.raises(DataError, match="shapes"):
+        binary_error(np.zeros((2, 2)), truth)
+
+
+@pytest.mark.fast
+def test_order_and_winner_by_hand() -> None:
+    preferences = score_differences(np.array([1.0, 3.0, 2.0]))
+    assert best_first(preferences) == [1, 2, 0]
+    assert winner(preferences) == 1
+    circle = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]], dtype=float)
+    assert winner(circle) is None
+    assert winner(np.zeros((2, 2))) is None
+
+
+@pytest.mark.fast
+def test_settings_that_make_no_sense_are_refused() -> None:
+    data, model = synthetic(queries=3, rankers=3), user("perfect", 5)
+    with pytest.raises(DataError, match="the user knows 3"):
+        Simulation(data, "ppm", user("perfect", 3))
+    with pytest.raises(MethodError, match="exactly 2 rankers"):
+        Simulation(data, "bi", model)
+    with pytest.raises(DataError, match="takes two or more"):
+        Simulation(synthetic(queries=3, rankers=1), "ppm", model)
+    with pytest.raises(DataError, match="k is 0"):
+        Simulation(data, "ppm", model, k=0)
+    with pytest.raises(DataError, match="impressions is -1"):
+        Simulation(data, "ppm", model).run(-1)
+    for checkpoints in ([5, 3], [11], [-1]):
+        with pytest.raises(DataError, match="rising numbers from 0 to 10"):
+            Simulation(data, "ppm", model).run(10, checkpoints)
+
+
+def test_ppm_comes_near_the_truth() -> None:
+    data = synthetic(queries=500, documents=30, rankers=5, seed=1)
+    simulation = Simulation(data, "ppm", user("perfect", 5), seed=1)
+    early, late = simulation.run(20_000, checkpoints=[50, 20_000])
+    truth = score_differences(ndcg(data))
+    assert binary_error(late, truth) <= 0.1
+    assert binary_error(early, truth) >= binary_error(late, truth)

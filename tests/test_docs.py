@@ -1,0 +1,65 @@
+"""Every Python block of the README and the docs runs, and prints what the text block after it says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from multileave.methods import base
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture(autouse=True)
+def forget_methods():
+    """Take methods that a page registers out of the registry again."""
+    before = dict(base._registry)
+    yield
+    base._registry.clear()
+    base._registry.update(before)
+    base._from_string.cache_clear()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "docs"}
+    printed = None
+    for language, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(body, str(page), "exec"), namespace)
+            printed = output.getvalue()
+        elif language == "text" and printed:
+            assert body.strip() == printed.strip()
+            printed = None
+
+
+def test_every_reference_key_is_in_the_bibliography():
+    known = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.bib").read_text(), re.MULTILINE))
+    for source in (ROOT / "src").rglob("*.py"):
+        for key in re.findall(r"\[([a-z]+(?:19|20)\d\d)\]", source.read_text(encoding="utf-8")):
+            assert key in known, f"{source.name} cites [{key}], which docs/references.bib does not have"
+    for method in base.methods().values():
+        if method.__module__.startswith("multileave."):
+            assert method.reference in known
+
+
+def test_the_public_names_are_few_and_there():
+    import multileave as ml
+
+    assert len(ml.__all__) <= 32
+    assert list(ml.__all__) == sorted(ml.__all__)
+    for name in ml.__all__:
+        assert hasattr(ml, name)
+
+
+def test_every_method_stands_in_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, method in base.methods().items():
+        assert f"| `{name}` |" in readme, f"README's table of methods lacks {name}, {method.title}"
