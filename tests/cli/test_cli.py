@@ -161,3 +161,72 @@ def test_help_and_errors_do_not_wait_for_numba(arguments: list[str]) -> None:
     program = "import sys; from multileave.cli import main; main(); print('numba' in sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "False"
+
+
+def test_check_recomputes_table_one(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", "tdm", "ppm", "--jobs", "1", "--json")
+    assert code == 0
+    tdm, ppm = json.loads(out)["reports"]
+    assert tdm["pareto"]["counterexample"]["rankings"] == [["A", "B", "C"], ["A", "B", "C"], ["B", "C", "A"]]
+    assert ppm["pareto"]["holds"]
+    assert not ppm["pareto"]["proved"]
+    assert ppm["considerate"]["proved"]
+
+
+def test_check_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", "om", "--rankers", "3", "--k", "3")
+    assert code == 0
+    assert "infeasible for 6 sets of rankings" in " ".join(out.split())
+    assert "proved" in out
+
+
+def test_check_searches(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", "sosm", "--documents", "4", "--search", "30", "--jobs", "1")
+    assert code == 0
+    assert "Searched" in out
+
+
+OWN = """
+from dataclasses import dataclass
+import multileave as ml
+from multileave.methods.team_draft import TeamDraft
+
+@ml.register
+@dataclass(frozen=True)
+class Mine(TeamDraft):
+    name = "mine"
+"""
+
+
+def test_a_method_of_ones_own_is_checked_by_the_same_command(tmp_path: Any) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    for source in ("mine.py", "mine"):
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; from multileave.cli import main; sys.exit(main())",
+             "check", "mine", "--load", source, "--json"],
+            capture_output=True, text=True, cwd=tmp_path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)["reports"][0]
+        assert report["method"] == "mine"
+        assert report["unbiased"]["holds"]
+        assert not report["pareto"]["holds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "ppmm"], "Did you mean 'ppm'"),
+        (["check", "ppm", "--documents", "1"], "documents is 1"),
+        (["check", "ppm", "--user", "nobody"], "no user 'nobody'"),
+        (["check", "pm(tau=2.5)"], "has no exact form"),
+        (["check", "--load", "nowhere.py"], "no such file"),
+        (["check", "--load", "no_such_module"], "No module named 'no_such_module'"),
+    ],
+)
+def test_check_refuses_nonsense(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1

@@ -17,7 +17,7 @@ from multileave.impression import ABSENT
 from multileave.methods._lexicographic import least_squares, nearest_to_origin, refine, solver_workspace
 from multileave.methods._lexicographic_exact import ExactPolytope, exact_nearest, exact_optimum
 from multileave.methods.base import get_method, infer
-from multileave.methods.optimized import MOST_LISTS, Optimized, exact_slack, possible_lists, sampled_sets
+from multileave.methods.optimized import MOST_LISTS, Optimized, possible_lists, sampled_sets
 from multileave.random import seed_state
 from multileave.rankings import read_rankings
 
@@ -97,7 +97,7 @@ def test_kernel_equals_definition_on_larger_and_unequal_rankings(credit):
 
 def test_six_of_the_21_triples_over_three_documents_have_slack():
     triples = itertools.combinations_with_replacement(ABC, 2)
-    slacks = [exact_slack(ALL, (ABC[0], *rest), 3) for rest in triples]
+    slacks = [ALL.exact_slack((ABC[0], *rest), 3) for rest in triples]
     assert len(slacks) == 21
     assert sum(slack > 0 for slack in slacks) == 6
     assert min(slacks) == 0
@@ -357,7 +357,7 @@ def test_credit_is_that_of_the_rank_and_absent_comes_after_the_last(credit):
 @pytest.mark.fast
 def test_an_impression_keeps_slack_and_number_of_lists():
     rankings = {"a": "ABC", "b": "BCA", "c": "CBA"}
-    slack = exact_slack(ALL, tuple(map(tuple, rankings.values())), 3)
+    slack = ALL.exact_slack(tuple(map(tuple, rankings.values())), 3)
     impression = ALL.combine({name: list(r) for name, r in rankings.items()}, 3, seed=0)
     assert impression.stat == pytest.approx((float(slack), len(list(possible_lists(tuple(rankings.values()), 3)))))
 

@@ -39,7 +39,7 @@ from multileave.methods.base import Method, check_choice, register
 from multileave.methods.exact import Documents, ExactRankings, Note
 from multileave.random import below, uniform
 
-__all__ = ["Optimized", "exact_slack"]
+__all__ = ["Optimized"]
 
 MOST_LISTS = 4096
 MOST_SETS = 5000  # of lists, that the definition goes through
@@ -79,15 +79,6 @@ def sampled_sets(chances: dict[Documents, Fraction], samples: int) -> dict[froze
         whole = found.union(missing[: samples - len(found)])
         complete[whole] = complete.get(whole, Fraction(0)) + probability
     return complete
-
-
-def exact_slack(method: "Optimized", rankings: ExactRankings, k: int) -> Fraction:
-    """Return the optimum of (1) over all lists: 0 where no list is preferred by random clicks.
-
-    >>> exact_slack(Optimized(samples="all"), (tuple("ABC"), tuple("BCA")), 3)
-    Fraction(0, 1)
-    """
-    return method.optimum(rankings, [drawn for drawn, _ in possible_lists(rankings, k)])[1]
 
 
 @kernel
@@ -310,7 +301,7 @@ class Optimized(Method):
     name = "om"
     title = "Optimized Multileaving"
     considerate = True
-    fidelity = "unbiased where the slack is 0; Pareto fails"
+    fidelity = "unbiased where the slack is 0; Pareto fails from 4 documents"
     reference = "schuth2014"
     keeps_stat = 2
     draw_reads_ranks = True
@@ -375,6 +366,14 @@ class Optimized(Method):
             for drawn, share in zip(some, self.optimum(rankings, some)[0], strict=True):
                 total[drawn] += probability * share
         return ((drawn, (), probability) for drawn, probability in total.items() if probability)
+
+    def exact_slack(self, rankings: ExactRankings, k: int) -> Fraction:
+        """Return the optimum of (1) over all lists: 0 where the programme is feasible and om unbiased.
+
+        >>> Optimized(samples="all").exact_slack((tuple("ABC"), tuple("BCA")), 3)
+        Fraction(0, 1)
+        """
+        return self.optimum(rankings, [drawn for drawn, _ in possible_lists(rankings, k)])[1]
 
     def optimum(self, rankings: ExactRankings, lists: Sequence[Documents]) -> tuple[tuple[Fraction, ...], Fraction]:
         """Return the probabilities of the lists to choose from, and the slack, exactly."""
