@@ -1,9 +1,11 @@
 # make demo   compare five rankers with simulated users
 # make test   every check: style, types, layers, tests, doctests, the README
+# make soak   what is too long for every day
+# make bench  what things cost
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint tests bench clean
+.PHONY: demo test lint tests soak bench clean
 
 demo: .venv/core
 	$(BIN)/multileave demo
@@ -21,6 +23,9 @@ tests: .venv/dev
 	$(BIN)/pytest -n 2 --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m fast --cov --cov-append --cov-report=
 	$(BIN)/coverage report --skip-covered
+
+soak: .venv/dev
+	$(BIN)/pytest -m soak
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/single_calls.py

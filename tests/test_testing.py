@@ -86,7 +86,7 @@ def forget_broken():
     [
         ("considerate", {"draw_kernel": draw_last_first, "credit_kernel": credit_teams, "considerate": True}),
         ("considerate", {"draw_kernel": draw_ranker_and_document, "credit_kernel": credit_teams, "considerate": True,
-                         "depth": lambda self, k, longest: longest, "params": ml.Probabilistic().params}),
+                         "read_depth": lambda self, k, longest: longest, "params": ml.Probabilistic().params}),
         ("list", {"draw_kernel": draw_repeats, "credit_kernel": credit_teams}),
         ("list", {"draw_kernel": draw_one, "credit_kernel": credit_teams}),
         ("antisymmetric", {"draw_kernel": draw_choices, "credit_kernel": credit_lopsided, "outcome": "matrix"}),

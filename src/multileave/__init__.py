@@ -31,6 +31,7 @@ from multileave.impression import Impression
 from multileave.kernels import kernel
 from multileave.methods import (
     Balanced,
+    DepthPreference,
     Method,
     Optimized,
     PairwisePreference,
@@ -52,6 +53,7 @@ __all__ = [
     "ClicksError",
     "ContractError",
     "DataError",
+    "DepthPreference",
     "Impression",
     "ImpressionError",
     "Method",

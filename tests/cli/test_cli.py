@@ -41,7 +41,7 @@ def test_demo_runs_every_method_that_takes_so_many_rankers(report: dict[str, Any
 def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
     assert report["truth"]["order"] == ["r1", "r2", "r3", "r4", "r5"]
     recommended = report["methods"][0]
-    assert recommended["method"] == "ppm"
+    assert recommended["method"] == "dpm"
     assert recommended["winner"] == "r1"
     assert recommended["order"][0] == "r1"
 
@@ -226,6 +226,53 @@ def test_a_method_of_ones_own_is_checked_by_the_same_command(tmp_path: Any) -> N
 )
 def test_check_refuses_nonsense(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+STUDY = ["study", "--datasets", "toy", "--methods", "tdm", "ppm", "--rankers", "3", "--users", "perfect", "random",
+         "--impressions", "200", "--runs", "2", "--jobs", "1"]  # fmt: skip
+
+
+def test_study_prints_one_record_per_setting(capsys: pytest.CaptureFixture[str], toy: Any, tmp_path: Any) -> None:
+    code, out, err = run(capsys, *STUDY, "--data", str(toy), "--out", str(tmp_path / "s"), "--json")
+    assert code == 0, err
+    records = json.loads(out)
+    assert [(r["dataset"], r["method"], r["user"], r["rankers"]) for r in records] == [
+        ("toy", method, user, 3) for method in ("tdm", "ppm") for user in ("perfect", "random")
+    ] or len(records) == 4
+    for record in records:
+        keys = {"error_heldout", "error_heldout_sd", "error_same_queries", "floor", "runs", "impressions_per_second"}
+        assert keys <= set(record)
+        assert record["runs"] == 4
+    for name in ("index.html", "tables.md", "tables.tex", "results.csv", "summary.json"):
+        assert (tmp_path / "s" / name).stat().st_size > 0
+    code, out, _ = run(capsys, *STUDY, "--data", str(toy), "--out", str(tmp_path / "s"))
+    assert code == 0
+    assert "toy" in out
+    assert "floor" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--datasets", "MQ2009"], "no folder to look for MQ2009 in"),
+        (["--datasets", "MQ2009", "--data", "{toy}"], "MQ2009"),
+        (["--data", "{toy}/nowhere", "--datasets", "toy"], "is not a folder"),
+        (["--paper"], "--paper needs data"),
+        (["--paper", "--data", "{toy}"], "none of the paper's data sets"),
+        (["--methods", "tdn"], "Did you mean 'tdm'"),
+        (["--users", "perfekt"], "no user 'perfekt'"),
+        (["--settings", "nowhere.toml"], "cannot be read"),
+    ],
+)
+def test_study_refuses_nonsense(
+    capsys: pytest.CaptureFixture[str], toy: Any, tmp_path: Any, arguments: list[str], message: str
+) -> None:
+    given = [argument.replace("{toy}", str(toy)) for argument in arguments]
+    code, out, err = run(capsys, "study", *given, "--out", str(tmp_path / "s"), "--runs", "1", "--jobs", "1")
     assert code == 2
     assert out == ""
     assert message in err

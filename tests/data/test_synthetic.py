@@ -1,45 +1,28 @@
-"""Data: rankers of chosen quality, NDCG against an obvious computation, and arrays that make sense."""
+"""Synthetic data: rankers of chosen quality, as a query set and as a fold; arrays that make sense."""
 
 import math
+import os
 
 import numpy as np
 import pytest
 
-from multileave.data import QuerySet, ndcg, synthetic
+from multileave.data import QuerySet, ndcg, synthetic, synthetic_fold, synthetic_parts
 from multileave.errors import DataError
 
 pytestmark = pytest.mark.fast
+too_slow_uncompiled = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="it ranks too many documents for NUMBA_DISABLE_JIT=1"
+)
 
 
-def slow_ndcg(labels: list[int], ranking: list[int], cutoff: int) -> float:
-    def dcg(grades: list[int]) -> float:
-        return sum((2**grade - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades[:cutoff], 1))
-
-    best = dcg(sorted(labels, reverse=True))
-    return dcg([labels[document] for document in ranking]) / best if best else 0.0
-
-
-@pytest.mark.parametrize("cutoff", [1, 3, 10])
-def test_ndcg_equals_the_obvious_computation(cutoff: int) -> None:
-    data = synthetic(queries=30, documents=(1, 15), rankers=4, grades=3, seed=8)
-    expected = np.zeros(4)
-    for q in range(len(data)):
-        labels, rankings = data.query(q)
-        expected += [slow_ndcg(labels.tolist(), ranking, cutoff) for ranking in rankings.tolist()]
-    assert ndcg(data, cutoff) == pytest.approx(expected / 30, rel=1e-12)
-
-
-def test_ndcg_counts_queries_without_relevant_documents_as_zero() -> None:
-    data = QuerySet.from_scores(["good", "bad"], [0, 2, 4], [0, 1, 0, 0], [[0, 1], [1, 0], [0, 1], [1, 0]], grades=2)
-    assert ndcg(data) == pytest.approx([1 / 2, 1 / math.log2(3) / 2])
-
-
+@too_slow_uncompiled
 def test_better_rankers_have_a_higher_ndcg() -> None:
     data = synthetic(queries=400, documents=30, rankers=(0.0, 1.0, 0.4, 0.7), seed=1)
     assert np.argsort(-ndcg(data)).tolist() == [1, 3, 2, 0]
     assert ndcg(data)[1] == pytest.approx(1.0)
 
 
+@too_slow_uncompiled
 def test_the_order_of_five_rankers_is_that_of_their_names() -> None:
     assert (np.diff(ndcg(synthetic(rankers=5, queries=1000, documents=50, seed=42))) < 0).all()
 
@@ -130,5 +113,40 @@ def test_scores_that_make_no_sense_are_refused() -> None:
         QuerySet.from_scores(["a"], [0, 2], [0, 1], [[1.0], [math.nan]], grades=2)
     with pytest.raises(DataError, match="labels"):
         QuerySet.from_scores(["a"], [0, 2], [0, -1], [[1.0], [2.0]], grades=2)
-    with pytest.raises(DataError, match="cutoff is 0"):
-        ndcg(synthetic(queries=1), cutoff=0)
+
+
+def test_a_synthetic_fold_has_rankers_of_chosen_quality_and_other_features_are_noise() -> None:
+    fold = synthetic_fold(queries=(300, 100), documents=(10, 20), rankers=(0.4, 0.9), features=4, grades=3, seed=1)
+    assert (len(fold.users), len(fold.heldout), fold.grades, fold.rankers) == (300, 100, 3, (1, 2))
+    assert fold.users.qids + fold.heldout.qids == tuple(str(number) for number in range(1, 401))
+    assert fold.users.features.shape[1] == fold.heldout.features.shape[1] == 4
+    for part in (fold.users, fold.heldout):
+        assert part.sizes.min() == 10
+        assert part.sizes.max() == 20
+        noise, weak, strong = (ndcg(part.rank([feature]))[0] for feature in (4, 1, 2))
+        assert noise < weak - 0.02 < strong - 0.04
+
+
+def test_a_synthetic_fold_is_its_parts_and_the_same_for_the_same_seed() -> None:
+    settings = {"documents": 3, "rankers": 2, "seed": "a"}
+    fold = synthetic_fold(queries=(100, 30), **settings)  # type: ignore[arg-type]
+    parts = list(synthetic_parts(queries=130, **settings))  # type: ignore[arg-type]
+    everything = np.concatenate([fold.users.features, fold.heldout.features])
+    assert np.array_equal(everything, np.concatenate([part.features for part in parts]))
+    assert np.array_equal(everything, np.round(everything, 6))
+    other = synthetic_fold(queries=(100, 30), documents=3, rankers=2, seed="b")
+    assert not np.array_equal(fold.users.features, other.users.features)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"queries": (0, 1)}, "queries is"),
+        ({"documents": 0}, "documents is 0"),
+        ({"rankers": 3, "features": 2}, "features is 2; expected 3 or more"),
+        ({"grades": 1}, "grades is 1"),
+    ],
+)
+def test_settings_of_a_fold_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        synthetic_fold(**settings)  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ def step_by_step(
     for impression_number in range(impressions):
         labels, rankings = data.query(int(below(rng, len(data))))
         source = read_rankings(rankings)
-        table = source.number(method.depth(k, len(labels)), check=True)
+        table = source.number(method.read_depth(k, len(labels)), check=True)
         everything = source.ranks(np.arange(table.documents, dtype=np.int32))
         drawn = np.zeros(k + method.beyond(), dtype=np.int32)
         note = np.zeros(k + method.beyond(), dtype=np.int32)
@@ -77,14 +77,14 @@ def test_what_is_packed_is_what_the_api_reads() -> None:
     for q, start in enumerate(packed.starts.tolist()):
         labels, rankings = data.query(q)
         source = read_rankings(rankings)
-        table = source.number(method.depth(4, len(labels)), check=True)
+        table = source.number(method.read_depth(4, len(labels)), check=True)
         numbers = np.arange(table.documents, dtype=np.int32)
         block = [
             *(table.top.shape[1], table.documents),
-            *table.top.ravel(),
             *table.entering,
             *source.lengths,
             *labels[source.ids(numbers)],
+            *table.top.ravel(),
             *source.ranks(numbers).ravel(),
         ]
         assert packed.blocks[start : start + len(block)].tolist() == block

@@ -42,6 +42,8 @@ def test_instances_up_to_renaming(documents, rankers, count, reordered):
         ("ppm(pairs='local')", True, True, True),
         ("ppm(pairs='all')", True, True, True),
         ("ppm(hidden=False)", True, True, False),
+        ("dpm", True, True, True),
+        ("dpm(depth='linear')", True, True, True),
     ],
 )
 def test_verdicts_at_three_documents(spec, considerate, unbiased, pareto):

@@ -15,7 +15,7 @@ RANKINGS = {
 }
 SPECS = [
     "tdm", "tdm(prefix='drafted')", "om", "om(samples='all', credit='linear')", "pm", "pm(credit='sign')", "sosm",
-    "ppm", "ppm(pairs='local')", "ppm(pairs='all', hidden=False)", "bi", "pbi",
+    "dpm", "dpm(depth='linear')", "ppm", "ppm(pairs='local')", "ppm(pairs='all', hidden=False)", "bi", "pbi",
 ]  # fmt: skip
 
 

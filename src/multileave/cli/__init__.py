@@ -13,6 +13,7 @@ import typer
 from multileave.cli.check import check
 from multileave.cli.demo import demo
 from multileave.cli.methods import methods
+from multileave.cli.study import study
 from multileave.errors import MultileaveError
 from multileave.version import __version__
 
@@ -21,10 +22,14 @@ __all__ = ["app", "main"]
 # ClickException, of click or of the copy of it that newer versions of Typer carry.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
+# Options that take several values, one after another.
+LISTS = ("--datasets", "--methods", "--rankers", "--users", "--folds", "--load")
+
 app = typer.Typer(name="multileave", add_completion=True, rich_markup_mode="rich")
 app.command()(demo)
 app.command()(methods)
 app.command()(check)
+app.command()(study)
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            code = app(arguments, prog_name="multileave", standalone_mode=False)
+            code = app(
+                spread(sys.argv[1:] if arguments is None else arguments), prog_name="multileave", standalone_mode=False
+            )
     except MultileaveError as error:
         return _complain(str(error))
     except _UsageError as error:
@@ -61,6 +68,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return 130
     return code if isinstance(code, int) else 0
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option before each of the values that follow it.
+
+    >>> spread(["study", "--rankers", "5", "15", "--json"])
+    ['study', '--rankers', '5', '--rankers', '15', '--json']
+    """
+    found: list[str] = []
+    option = None
+    for argument in arguments:
+        if option is not None and found[-1] != option and not argument.startswith("-"):
+            found.append(option)
+        if argument in LISTS:
+            option = argument
+        elif argument.startswith("-"):
+            option = None
+        found.append(argument)
+    return found
 
 
 def _complain(message: str) -> int:

@@ -1,5 +1,6 @@
 """Users: compiled models of who clicks what."""
 
 from multileave.clicks.cascade import USERS, Cascade, cascade_clicks, user
+from multileave.clicks.position import PositionBased, position_clicks
 
-__all__ = ["USERS", "Cascade", "cascade_clicks", "user"]
+__all__ = ["USERS", "Cascade", "PositionBased", "cascade_clicks", "position_clicks", "user"]

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from multileave.data.ranking import misranked_query, rank_queries
 from multileave.errors import DataError
 from multileave.impression import Ints
 from multileave.outcome import Floats
 from multileave.random import Seed, seed_state
 
-__all__ = ["Labels", "Longs", "QuerySet"]
+__all__ = ["Labels", "Longs", "QuerySet", "check_offsets", "rank"]
 
 Labels: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -48,7 +48,7 @@ class QuerySet:
             raise DataError(
                 f"rankers are {', '.join(self.rankers)}; every ranker has a name of its own. Rename the repeat."
             )
-        _check_offsets(self.offsets, len(self.labels))
+        check_offsets(self.offsets, len(self.labels))
         if self.labels.max() >= self.grades:
             raise DataError(
                 f"there is a label {self.labels.max()}; with {self.grades} grades labels are 0 to {self.grades - 1}. "
@@ -59,16 +59,9 @@ class QuerySet:
                 f"rankings hold {len(self.rankings)} documents; expected {len(self.rankers)} rankers times "
                 f"{len(self.labels)} documents."
             )
-        self._check_rankings()
-
-    def _check_rankings(self) -> None:
-        row_sizes = np.repeat(self.sizes, len(self.rankers))
-        row_starts = np.repeat(np.cumsum(row_sizes) - row_sizes, row_sizes)
-        right = (self.rankings >= 0) & (self.rankings < np.repeat(row_sizes, row_sizes))
-        seen = np.zeros(len(self.rankings), dtype=bool)
-        seen[(row_starts + self.rankings)[right]] = True
-        if not seen.all():
-            query = int(np.searchsorted(len(self.rankers) * self.offsets, np.argmin(seen), side="right")) - 1
+        seen = np.zeros(int(self.sizes.max()), dtype=np.int64)
+        query = misranked_query(self.offsets, self.rankings, len(self.rankers), seen)
+        if query >= 0:
             raise DataError(
                 f"the rankings of query {query} are wrong; every ranker ranks every document of a query once, "
                 "by its position from 0."
@@ -90,9 +83,9 @@ class QuerySet:
         scores: (documents, R), such as the columns of features that serve as rankers.
         """
         bounds = np.ascontiguousarray(offsets, dtype=np.int64)
-        values: Floats = np.asarray(scores, dtype=np.float64)
+        values: Floats = np.ascontiguousarray(scores, dtype=np.float64)
         found = np.asarray(labels)
-        _check_offsets(bounds, len(found))
+        check_offsets(bounds, len(found))
         if values.shape != (len(found), len(rankers)):
             raise DataError(
                 f"scores have the shape {values.shape}; expected {(len(found), len(rankers))}, documents by rankers."
@@ -101,12 +94,7 @@ class QuerySet:
             raise DataError("a score is not a finite number. Replace missing scores, by 0 for example.")
         if found.dtype.kind not in "iu" or found.min() < 0 or found.max() > 255:
             raise DataError("labels are not grades of relevance; expected integers from 0 to 255.")
-        random = np.random.default_rng(seed_state(seed).tolist())
-        rankings = np.empty(values.size, dtype=np.int32)
-        for first, end in pairwise(bounds.tolist()):
-            lower = -values[first:end].T
-            order = np.lexsort((random.random(lower.shape), lower))
-            rankings[len(rankers) * first : len(rankers) * end] = order.ravel()
+        rankings = rank(bounds, values, np.arange(len(rankers)), seed)
         return cls(tuple(rankers), grades, bounds, found.astype(np.uint8), rankings)
 
     def __len__(self) -> int:
@@ -125,7 +113,17 @@ class QuerySet:
         return self.labels[first:end], rankings.reshape(rankers, end - first)
 
 
-def _check_offsets(offsets: Longs, documents: int) -> None:
+def rank(offsets: Longs, scores: Floats, columns: Longs, seed: Seed) -> Ints:
+    """Return the rankings of a `QuerySet`: one ranker for every column of scores that is named."""
+    rankings = np.empty(len(columns) * len(scores), dtype=np.int32)
+    room = 2 * int(np.diff(offsets).max())
+    order, keys = np.empty(room, dtype=np.int32), np.empty(room)
+    rank_queries(offsets, scores, columns.astype(np.int64), seed_state(seed), rankings, order, keys)
+    return rankings
+
+
+def check_offsets(offsets: Longs, documents: int) -> None:
+    """Raise an error if the offsets do not part that many documents into queries."""
     if len(offsets) < 2:
         raise DataError("there are no queries; a query set holds one or more.")
     if offsets[0] != 0 or offsets[-1] != documents:

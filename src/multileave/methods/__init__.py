@@ -1,7 +1,8 @@
-"""The methods, registered in the order in which they are listed: the paper's, then the ancestors."""
+"""The methods, registered in the order in which they are listed: recommended, the paper's, then the ancestors."""
 
 # isort: off
 from multileave.methods.base import Method, get_method, infer, methods, register, warmup
+from multileave.methods.depth_preference import DepthPreference
 from multileave.methods.pairwise_preference import PairwisePreference
 from multileave.methods.probabilistic import Probabilistic
 from multileave.methods.optimized import Optimized
@@ -13,6 +14,7 @@ from multileave.methods.preference_balanced import PreferenceBalanced
 
 __all__ = [
     "Balanced",
+    "DepthPreference",
     "Method",
     "Optimized",
     "PairwisePreference",

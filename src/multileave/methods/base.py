@@ -53,6 +53,7 @@ class Method:
     considerate: ClassVar[bool] = False
     fidelity: ClassVar[str] = "unknown"
     reference: ClassVar[str] = ""
+    recommended: ClassVar[bool] = False
     most_rankers: ClassVar[int | None] = None
     keeps_ranks: ClassVar[bool] = True
     keeps_note: ClassVar[bool] = False
@@ -74,7 +75,7 @@ class Method:
         """Return how many documents are drawn beyond k and kept hidden."""
         return 0
 
-    def depth(self, k: int, longest: int) -> int:
+    def read_depth(self, k: int, longest: int) -> int:
         """Return how many ranks of each ranking the draw reads."""
         return min(k + self.beyond(), longest)
 
@@ -135,7 +136,7 @@ class Method:
         state = seed_state(seed)
         k = size - len(pins)
         length = k + self.beyond()
-        table = source.number(self.depth(k, source.longest), check=not self.keeps_ranks)
+        table = source.number(self.read_depth(k, source.longest), check=not self.keeps_ranks)
         rankers, documents = len(source.names), table.documents
         ranks = np.empty((0, rankers), dtype=np.int32)
         if self.draw_reads_ranks:
@@ -316,8 +317,8 @@ def register(cls: M) -> M:
 
 
 def methods() -> dict[str, type[Method]]:
-    """Return all registered methods by name, in the order of their registration."""
-    return dict(_registry)
+    """Return all registered methods by name: the recommended first, then in the order of their registration."""
+    return dict(sorted(_registry.items(), key=lambda item: not item[1].recommended))
 
 
 def get_method(spec: str | Method) -> Method:

@@ -227,7 +227,7 @@ class Probabilistic(Method):
         powers = np.arange(1, TABLE + 1, dtype=np.float64) ** -self.tau
         return [0.0, self.tau, *powers, *np.cumsum(powers)]
 
-    def depth(self, k: int, longest: int) -> int:
+    def read_depth(self, k: int, longest: int) -> int:
         """Every document may be drawn."""
         return longest
 

@@ -4,7 +4,7 @@
 `draw`, `click` and `credit`: there is no second implementation of a method. What an impression touches
 lies together in memory, one block of int32 for every query,
 
-    depth, U | top (R, depth) | entering (depth) | lengths (R) | labels (U) | ranks (U, R)
+    depth, U | entering (depth) | lengths (R) | labels (U) | top (R, depth) | ranks (U, R)
 
 of the U documents that some ranker places in the ranks that the method's draw reads (k or k + 1 of
 them; for pm all). So the time of an impression does not depend on the documents of a query, pm apart.
@@ -59,7 +59,7 @@ class Packed:
 def pack(data: QuerySet, method: Method, k: int) -> Packed:
     """Keep of every query what the method's draw and credit read for a page of k."""
     sizes, where = np.unique(data.sizes, return_inverse=True)
-    depths = np.array([min(method.depth(k, int(size)), int(size)) for size in sizes], dtype=np.int64)[where]
+    depths = np.array([min(method.read_depth(k, int(size)), int(size)) for size in sizes], dtype=np.int64)[where]
     rankers = len(data.rankers)
     room = 2 + rankers * (depths + 1) + depths + (rankers + 1) * np.minimum(data.sizes, rankers * depths)
     blocks = np.empty(int(room.sum()), dtype=np.int32)  # its unused end is never touched, so costs nothing
@@ -79,8 +79,7 @@ def pack_queries(offsets, labels, rankings, rankers, depths, blocks, starts, num
         lists = rankings[rankers * first : rankers * (first + size)].reshape(rankers, size)
         starts[q] = end
         block = blocks[end:]
-        top = block[2 : 2 + rankers * depth].reshape(rankers, depth)
-        entering = block[2 + rankers * depth : 2 + rankers * depth + depth]
+        entering = block[2 : 2 + depth]
         number[:size] = -1
         count = 0
         for x in range(depth):
@@ -88,18 +87,22 @@ def pack_queries(offsets, labels, rankings, rankers, depths, blocks, starts, num
                 if number[lists[r, x]] < 0:
                     number[lists[r, x]] = count
                     count += 1
-                top[r, x] = number[lists[r, x]]
             entering[x] = count
-        at = 2 + (rankers + 1) * depth
         block[0] = depth
         block[1] = count
+        at = 2 + depth
         block[at : at + rankers] = size
-        grades = block[at + rankers : at + rankers + count]
-        at += rankers + count
+        at += rankers
+        grades = block[at : at + count]
+        at += count
+        top = block[at : at + rankers * depth].reshape(rankers, depth)
+        at += rankers * depth
         ranks = block[at : at + rankers * count].reshape(count, rankers)
         for r in range(rankers):
             for x in range(size):
                 document = number[lists[r, x]]
+                if x < depth:
+                    top[r, x] = document
                 if document >= 0:
                     ranks[document, r] = x + 1
         for document in range(size):
@@ -125,7 +128,7 @@ def credit(*arguments: Any) -> None:
 
 
 @kernel
-def simulate(impressions, blocks, starts, page, reads, params, user, rng, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
+def simulate(impressions, blocks, starts, page, reads, params, user, rng, scratch, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
     """Show pages for queries chosen uniformly, and add up what the clicks say.
 
     page: k and the number of documents to draw, hidden ones included.
@@ -134,27 +137,22 @@ def simulate(impressions, blocks, starts, page, reads, params, user, rng, out, v
     out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
     total: (1, R) credits for a difference, (R, R) preferences otherwise.
     """
-    k, length = page
+    k = page[0]
     kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note = reads
     rankers = values.shape[1]
-    shown = np.empty(length, dtype=np.int32)
-    note = np.empty(length, dtype=np.int32)
-    stat = np.empty(2)
-    labels = np.empty(length, dtype=np.uint8)
-    clicks = np.empty(length, dtype=np.uint8)
-    rows = np.empty((length, rankers), dtype=np.int32)
+    shown, note, stat, labels, clicks, rows = scratch
     for _ in range(impressions):
         at = starts[below(rng, len(starts))]
         depth, documents = np.int64(blocks[at]), np.int64(blocks[at + 1])
         at += 2
-        top = blocks[at : at + rankers * depth].reshape(rankers, depth)
-        at += rankers * depth
         entering = blocks[at : at + depth]
         at += depth
         lengths = blocks[at : at + rankers]
         at += rankers
         grades = blocks[at : at + documents]
         at += documents
+        top = blocks[at : at + rankers * depth].reshape(rankers, depth)
+        at += rankers * depth
         ranks = blocks[at : at + documents * rankers].reshape(documents, rankers)
 
         note[:] = 0
@@ -188,7 +186,8 @@ class Simulation:
     """One method shown to simulated users, impression after impression.
 
     data: queries, labels and rankings. method: a method or its name. user: who clicks, such as
-    `multileave.clicks.user("navigational")`. k: results on a page.
+    `multileave.clicks.user("navigational")`. k: results on a page. packed: what `pack` returned for these
+    data, this method and this k, for simulations that share it.
 
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
@@ -199,7 +198,16 @@ class Simulation:
     100
     """
 
-    def __init__(self, data: QuerySet, method: Method | str, user: User, *, k: int = 10, seed: Seed = None) -> None:
+    def __init__(
+        self,
+        data: QuerySet,
+        method: Method | str,
+        user: User,
+        *,
+        k: int = 10,
+        seed: Seed = None,
+        packed: Packed | None = None,
+    ) -> None:
         self.method = get_method(method)
         rankers = len(data.rankers)
         if rankers < 2:
@@ -215,7 +223,7 @@ class Simulation:
         self.user = user
         self.k = k
         self.impressions = 0
-        self._packed = pack(data, self.method, k)
+        self._packed = pack(data, self.method, k) if packed is None else packed
         self._rng = seed_state(seed)
         self._loop = simulate.bind(draw=self.method.draw_kernel, click=user.kernel, credit=self.method.credit_kernel)
         matrix = self.method.outcome == "matrix"
@@ -224,6 +232,15 @@ class Simulation:
         self._total = np.zeros((1 if self.method.outcome == "difference" else rankers, rankers))
         integers, floats = self.method.workspace(rankers, self._packed.documents, k)
         self._work = np.empty(integers, dtype=np.int32), np.empty(floats)
+        length = k + self.method.beyond()
+        self._scratch = (
+            np.empty(length, dtype=np.int32),
+            np.empty(length, dtype=np.int32),
+            np.empty(2),
+            np.empty(length, dtype=np.uint8),
+            np.empty(length, dtype=np.uint8),
+            np.empty((length, rankers), dtype=np.int32),
+        )
 
     @property
     def preferences(self) -> Floats:
@@ -273,6 +290,7 @@ class Simulation:
             method.parameters,
             self.user.parameters,
             self._rng,
+            self._scratch,
             self._out,
             self._values,
             self._total,

@@ -1,0 +1,89 @@
+"""Position-based users [richardson2007]: whether a rank is looked at depends on the rank alone.
+
+A document at rank x is examined with probability examine[x - 1], independently of all others, and an
+examined document of grade g is clicked with probability click[g].
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from multileave.clicks.cascade import _probabilities
+from multileave.errors import DataError
+from multileave.kernels import Kernel, kernel
+from multileave.outcome import Floats
+from multileave.random import uniform
+
+__all__ = ["PositionBased", "position_clicks"]
+
+
+@kernel
+def position_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[no-untyped-def]
+    """Click at each rank on its own; parameters: the number of grades, click by grade, examine by rank."""
+    grades = np.int64(parameters[0])
+    looked_at = len(parameters) - 1 - grades
+    clicks[:] = 0
+    count = 0
+    for x in range(min(visible, len(labels), looked_at)):
+        if uniform(rng) < parameters[1 + grades + x] * parameters[1 + labels[x]]:
+            clicks[x] = 1
+            count += 1
+    return count
+
+
+@dataclass(frozen=True)
+class PositionBased:
+    """A user who looks at each rank with a probability of its own.
+
+    click: the probability of a click on an examined document, by grade from 0.
+    examine: the probability to examine a rank, from rank 1; ranks past the end are never seen.
+
+    >>> PositionBased(click=(0.1, 0.9), examine=(1.0, 0.5)).law([1, 0])[1, 0]
+    0.855
+    """
+
+    click: tuple[float, ...]
+    examine: tuple[float, ...]
+
+    kernel: ClassVar[Kernel] = position_clicks
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "click", _probabilities("click", self.click))
+        object.__setattr__(self, "examine", _probabilities("examine", self.examine))
+
+    @classmethod
+    def falling(cls, click: Sequence[float], k: int = 10, power: float = 1.0) -> "PositionBased":
+        """Return a user who examines rank x with probability 1 / x^power."""
+        if k < 1 or power < 0:
+            raise DataError(f"k is {k} and power {power}; expected a rank from 1 and a power from 0.")
+        return cls(tuple(click), tuple(float(x**-power) for x in range(1, k + 1)))
+
+    @property
+    def grades(self) -> int:
+        """How many grades of relevance this user tells apart."""
+        return len(self.click)
+
+    @functools.cached_property
+    def parameters(self) -> Floats:
+        """The parameters as the array that the kernel reads."""
+        return np.array([float(self.grades), *self.click, *self.examine])
+
+    def law(self, labels: Sequence[int], visible: int | None = None) -> dict[tuple[int, ...], float]:
+        """Return the probability of every click vector on documents of these grades, by enumeration."""
+        seen = len(labels) if visible is None else min(visible, len(labels))
+        chances = [
+            self.examine[x] * self.click[grade] if x < min(seen, len(self.examine)) else 0.0
+            for x, grade in enumerate(labels)
+        ]
+        law = {}
+        for clicks in product((1, 0), repeat=len(labels)):
+            probability = 1.0
+            for clicked, chance in zip(clicks, chances, strict=True):
+                probability *= chance if clicked else 1.0 - chance
+            if probability > 0.0:
+                law[clicks] = probability
+        return law

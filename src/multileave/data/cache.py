@@ -1,0 +1,133 @@
+"""The cache of parsed data: arrays that are mapped into memory, so that a second start takes no time.
+
+An entry is a folder ``data/KEY`` in the directory of `multileave.kernels.cache_directory`. It is written
+aside and renamed, so that a reader finds all of it or nothing, and holds for the files' sizes and times of
+change: an entry of files that were changed is replaced.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from multileave.data.letor import Letor
+from multileave.errors import MultileaveWarning
+from multileave.kernels import cache_directory
+
+__all__ = ["Key", "Source", "load", "store"]
+
+ABANDONED = 3600.0  # seconds after which an entry that is still being written never will be
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file as it was when it was read."""
+
+    path: Path
+    size: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What decides the result: the files, what to keep of them, and the version of the reader."""
+
+    sources: tuple[Source, ...]
+    features: tuple[int, ...] | None
+    grades: int | None
+    version: int
+
+    def entry(self) -> str:
+        """Return the entry's name, the same for other contents of the same files."""
+        named = repr([[str(source.path) for source in self.sources], self.features, self.grades])
+        return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def contents(self) -> list[int]:
+        """Return what must be the same for an entry to hold."""
+        return [self.version, *(number for source in self.sources for number in (source.size, source.changed))]
+
+
+def load(key: Key) -> tuple[Letor, tuple[int, ...]] | None:
+    """Return what is kept for a key, its arrays mapped into memory, or None."""
+    base = cache_directory()
+    return None if base is None else _load(base / "data" / key.entry(), key)
+
+
+def _load(entry: Path, key: Key) -> tuple[Letor, tuple[int, ...]] | None:
+    try:
+        about = json.loads((entry / "about.json").read_text(encoding="ascii"))
+        if about["contents"] != key.contents():
+            return None
+        # copy on write: arrays that can be written to are compiled for already, and the file stays as it is
+        arrays = {name: np.asarray(np.load(entry / f"{name}.npy", mmap_mode="c")) for name in ("labels", "features")}
+        offsets = np.load(entry / "offsets.npy")
+        letor = Letor(about["grades"], offsets, **arrays, numbers=tuple(about["numbers"]), qids=tuple(about["qids"]))
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return None  # none there, or broken: read the files
+    return letor, tuple(about["ends"])
+
+
+def store(key: Key, letor: Letor, ends: tuple[int, ...]) -> tuple[Letor, tuple[int, ...]]:
+    """Keep what was parsed; return it as it will be loaded, or as it is where nothing can be kept."""
+    base = cache_directory()
+    if base is None:
+        return letor, ends
+    entry = base / "data" / key.entry()
+    aside = None
+    try:
+        entry.parent.mkdir(exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f"{entry.name}-", dir=entry.parent))
+        for name in ("offsets", "labels", "features"):
+            np.save(aside / f"{name}.npy", getattr(letor, name))
+        about = {
+            "contents": key.contents(),
+            "files": [str(source.path) for source in key.sources],
+            "grades": letor.grades,
+            "numbers": letor.numbers,
+            "qids": letor.qids,
+            "ends": ends,
+        }
+        (aside / "about.json").write_text(json.dumps(about), encoding="ascii")
+        _replace(entry, aside)
+    except OSError as error:
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
+        warnings.warn(
+            f"what was parsed cannot be kept in {str(entry.parent)!r} ({error}), so the next start parses it again; "
+            "set MULTILEAVE_CACHE_DIR to a directory with room",
+            MultileaveWarning,
+            stacklevel=3,
+        )
+        return letor, ends
+    return _load(entry, key) or (letor, ends)
+
+
+def _replace(entry: Path, aside: Path) -> None:
+    """Put a finished entry into its place; where another process is faster, leave its own there."""
+    old = Path(tempfile.mkdtemp(prefix=f"{entry.name}-", dir=entry.parent))
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(entry, old / "old")
+    for left in entry.parent.glob(f"{entry.name}-*"):  # this one, and those of processes that were killed
+        if left == old or _age(left) > ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    try:
+        os.rename(aside, entry)
+    except OSError:
+        if not entry.exists():
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _age(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,321 @@
+"""The reader of LETOR and SVMlight files, plain or compressed by gzip or xz.
+
+    label qid:ID number:value number:value ... # comment
+
+A label is an integer from 0; an ID is any text without blanks; features are numbered from 1, rise, and
+are 0 where they are left out. Documents of one query are gathered where it first appears. Empty lines
+and comments are passed over. A file is read in chunks, and every value equals `float` of its text.
+"""
+
+import gzip
+import lzma
+import math
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NoReturn
+
+import numpy as np
+
+from multileave.data import cache as parsed
+from multileave.data import parsing
+from multileave.data.letor import Letor, spans
+from multileave.data.queries import Labels, Longs
+from multileave.errors import DataError
+from multileave.outcome import Floats
+
+__all__ = ["READER_VERSION", "read", "read_files"]
+
+READER_VERSION = 1  # raise it when the same text gives another result
+
+CHUNK = 1 << 20
+LONGEST_LINE = 1 << 26
+MOST_FEATURES = 100_000  # the table has a column for each
+BREAKS = b" \t\r\n#"
+
+StrPath = str | os.PathLike[str]
+
+
+def read(
+    path: StrPath, *, features: Sequence[int] | None = None, grades: int | None = None, cache: bool = False
+) -> Letor:
+    """Read a LETOR or SVMlight file.
+
+    features: numbers, from 1, of those to keep, in this order; all if None.
+    grades: labels are 0 to grades - 1; None to go by the highest label.
+    cache: keep what was parsed on disk, so that the next time takes no time.
+
+    >>> path = getfixture("tmp_path") / "train.txt"
+    >>> _ = path.write_text("2 qid:7 1:0.5 3:4 # document 1" + chr(10) + "0 qid:7 1:25e-2" + chr(10))
+    >>> data = read(path)
+    >>> data.features
+    array([[0.5 , 0.  , 4.  ],
+           [0.25, 0.  , 0.  ]])
+    >>> data.qids, data.grades, data.labels.tolist()
+    (('7',), 3, [2, 0])
+    """
+    return read_files([path], features=features, grades=grades, cache=cache)[0]
+
+
+def read_files(
+    paths: Sequence[StrPath],
+    *,
+    features: Sequence[int] | None = None,
+    grades: int | None = None,
+    cache: bool = False,
+) -> tuple[Letor, tuple[int, ...]]:
+    """Read several files one after another; return all queries and, for each file, the end of its own.
+
+    An id that is in two files stands for two queries.
+    """
+    wanted = None if features is None else tuple(features)
+    if wanted is not None and (not wanted or min(wanted) < 1 or len(set(wanted)) < len(wanted)):
+        raise DataError(f"features are {list(wanted)}; expected feature numbers from 1, each once, or None for all.")
+    if grades is not None and not 2 <= grades <= 256:
+        raise DataError(f"grades is {grades}; expected a number of grades of relevance, from 2 to 256.")
+    places = [Path(path) for path in paths]
+    sources = [parsed.Source(place.resolve(), *_stamp(place)) for place in places]
+    key = parsed.Key(tuple(sources), wanted, grades, READER_VERSION)
+    if cache:
+        kept = parsed.load(key)
+        if kept is not None:
+            return kept
+    reader = _Reader(wanted, grades, sum(source.size for source in sources))
+    for place in places:
+        reader.read(place)
+    result = reader.result(places)
+    if cache:
+        return parsed.store(key, *result)
+    return result
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return a file's size and time of change."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        _fail_to_read(path, error)
+    return found.st_size, found.st_mtime_ns
+
+
+def _fail_to_read(path: Path, error: Exception) -> NoReturn:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+    raise DataError(f"{str(path)!r} cannot be read: {reason}.") from None
+
+
+class _Reader:
+    """What was read so far, in arrays that grow."""
+
+    def __init__(self, wanted: tuple[int, ...] | None, grades: int | None, size: int) -> None:
+        self.wanted, self.grades, self.size = wanted, grades, size
+        self.width = 0 if wanted is None else len(wanted)
+        self.columns = np.full(1 if wanted is None else max(wanted) + 1, -1, dtype=np.int32)
+        if wanted is not None:
+            self.columns[list(wanted)] = np.arange(len(wanted))
+        self.features: Floats = np.zeros((1024, self.width))
+        self.labels: Labels = np.zeros(1024, dtype=np.uint8)
+        self.runs: Longs = np.empty((1024, 3), dtype=np.int64)
+        self.hard: Longs = np.empty((1024, 5), dtype=np.int64)
+        self.state: Longs = np.zeros(7, dtype=np.int64)
+        self.starts: list[int] = []  # the row where documents of another query begin
+        self.queries: list[int] = []  # and which query it is, in the order of first appearance
+        self.qids: list[bytes] = []
+        self.ends: list[int] = []  # the number of queries after each file
+        self.done = 0.0  # bytes of the files, as they are stored, that were read
+
+    def read(self, path: Path) -> None:
+        """Read a file."""
+        self.known: dict[bytes, int] = {}
+        self.state[parsing.LINE] = 0
+        before, rows = self.done, int(self.state[parsing.ROW])
+        try:
+            with open(path, "rb") as stored, _plain(stored) as stream:
+                self._read_stream(path, stored, stream)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            _fail_to_read(path, error)
+        if self.state[parsing.ROW] == rows:
+            raise DataError(f"{str(path)!r} holds no documents; expected lines such as '2 qid:10 1:0.5 2:0.25'.")
+        self.ends.append(len(self.qids))
+        self.done = before + path.stat().st_size
+
+    def _read_stream(self, path: Path, stored: IO[bytes], stream: IO[bytes]) -> None:
+        """Read a file in chunks; what follows the last newline of one is put before the next."""
+        buffer = bytearray(CHUNK)
+        kept, before, begin = 0, self.done, True
+        while True:
+            with memoryview(buffer) as view:
+                count = stream.readinto(view[kept : len(buffer) - 1])  # type: ignore[attr-defined]
+            filled = kept + count
+            if begin and filled >= 3:
+                begin = False
+                if buffer.startswith(b"\xef\xbb\xbf"):
+                    buffer[:3] = b"   "  # a byte order mark
+            if not count:
+                buffer[filled] = parsing.NEWLINE
+                filled += 1
+            end = buffer.rfind(b"\n", kept, filled) + 1
+            if end:
+                self._parse(path, buffer, end, stored.tell() + before)
+                buffer[: filled - end] = buffer[end:filled]
+                kept = filled - end
+            else:
+                kept = filled
+            if not count:
+                return
+            if kept > LONGEST_LINE:
+                self._fail(path, f"the line is longer than {LONGEST_LINE >> 20} MB; this is no text of features")
+            if kept > len(buffer) // 2:
+                buffer += bytes(len(buffer))
+
+    def _parse(self, path: Path, buffer: bytearray, end: int, reached: float) -> None:
+        """Read whole lines, with more room wherever it is needed."""
+        text = np.frombuffer(buffer, dtype=np.uint8)
+        most = 255 if self.grades is None else self.grades - 1
+        state, begun = self.state, self.done
+        state[parsing.AT] = 0
+        while True:
+            status = parsing.parse_lines(
+                text,
+                end,
+                self.columns,
+                self.wanted is None,
+                most,
+                self.features,
+                self.labels,
+                self.runs,
+                self.hard,
+                state,
+            )
+            self._take_runs(buffer)
+            self._take_hard(path, buffer)
+            self.done = begun + (reached - begun) * int(state[parsing.AT]) / end
+            if status == parsing.DONE:
+                return
+            if status == parsing.ROWS_FULL:
+                self._add_rows()
+            elif status == parsing.RUNS_FULL or status == parsing.HARD_FULL:
+                if not state[parsing.HARD] and status == parsing.HARD_FULL:
+                    self.hard = np.empty((2 * len(self.hard), 5), dtype=np.int64)
+            elif status == parsing.WIDER:
+                self._widen(path, bytes(buffer[int(state[parsing.AT]) : end]).partition(b"\n")[0])
+            else:
+                self._fail(path, _complaint(status, _token(buffer, int(state[parsing.TOKEN])), most))
+
+    def _take_runs(self, buffer: bytearray) -> None:
+        for row, start, end in self.runs[: self.state[parsing.RUNS]].tolist():
+            qid = bytes(buffer[start:end])
+            query = self.known.get(qid)
+            if query is None:
+                query = self.known[qid] = len(self.qids)
+                self.qids.append(qid)
+            self.starts.append(row)
+            self.queries.append(query)
+
+    def _take_hard(self, path: Path, buffer: bytearray) -> None:
+        """Read the numbers that the kernel left."""
+        for row, column, start, end, line in self.hard[: self.state[parsing.HARD]].tolist():
+            token = bytes(buffer[start:end])
+            value = float(token.partition(b":")[2])
+            if not math.isfinite(value):
+                self.state[parsing.LINE] = line
+                self._fail(path, _complaint(parsing.BAD_VALUE, token.decode(), 0))
+            if column >= 0:
+                self.features[row, column] = value
+
+    def _add_rows(self) -> None:
+        """Make room for as many rows as the files will have if they go on like this."""
+        rows = int(self.state[parsing.ROW])
+        estimate = int(1.02 * rows * self.size / self.done) if self.done else 0
+        self._resize(max(rows + 1024, min(estimate, 64 * rows), rows * 9 // 8))
+
+    def _resize(self, rows: int) -> None:
+        # in place where the system can: a copy would take the memory twice
+        self.features.resize((rows, self.width), refcheck=False)
+        self.labels.resize(rows, refcheck=False)
+
+    def _widen(self, path: Path, line: bytes) -> None:
+        """Make room for a line's features, of which the last has the highest number, and for some more."""
+        rows = int(self.state[parsing.ROW])
+        needed = int(self.state[parsing.HIGHEST])
+        last = line.partition(b"#")[0].split()[-1].partition(b":")[0]
+        if last.isdigit() and needed < int(last[:10]) <= MOST_FEATURES:
+            needed = int(last)
+        if needed > MOST_FEATURES:
+            self._fail(
+                path,
+                f"there is a feature {needed}; all features are read up to {MOST_FEATURES} only. Choose some of them",
+            )
+        width = needed if rows < 1024 else max(needed, 2 * self.width)
+        wider = np.zeros((len(self.labels), width))
+        wider[:rows, : self.width] = self.features[:rows]
+        self.features, self.width = wider, width
+        self.columns = np.arange(-1, width, dtype=np.int32)
+
+    def _fail(self, path: Path, complaint: str) -> NoReturn:
+        raise DataError(f"{str(path)!r}, line {int(self.state[parsing.LINE]) + 1}: {complaint}.")
+
+    def result(self, paths: Sequence[Path]) -> tuple[Letor, tuple[int, ...]]:
+        """Return what was read, the documents of every query together."""
+        rows, highest = int(self.state[parsing.ROW]), int(self.state[parsing.HIGHEST])
+        if self.wanted is not None and max(self.wanted) > highest:
+            missing = spans([number for number in self.wanted if number > highest])
+            raise DataError(
+                f"features {missing} are not in {', '.join(repr(str(path)) for path in paths)}: the highest "
+                f"feature number there is {highest}. Choose other features, or other data."
+            )
+        if self.wanted is None and highest == 0:
+            raise DataError(f"{', '.join(repr(str(path)) for path in paths)}: no document has any feature.")
+        self._resize(rows)
+        features, labels = self.features, self.labels
+        if self.wanted is None and self.width > highest:
+            features = np.ascontiguousarray(features[:, :highest])
+        of_row = np.repeat(self.queries, np.diff(np.array([*self.starts, rows])))
+        if (np.diff(of_row) < 0).any():
+            together = np.argsort(of_row, kind="stable")
+            features, labels = features[together], labels[together]
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=len(self.qids)))])
+        letor = Letor(
+            max(2, int(labels.max()) + 1) if self.grades is None else self.grades,
+            offsets.astype(np.int64),
+            labels,
+            features,
+            self.wanted or tuple(range(1, highest + 1)),
+            tuple(qid.decode("utf-8", "surrogateescape") for qid in self.qids),
+        )
+        return letor, tuple(self.ends)
+
+
+def _plain(stored: IO[bytes]) -> IO[bytes]:
+    """Return the text of a file, by its first bytes rather than by its name."""
+    magic = stored.read(6)
+    stored.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=stored)  # type: ignore[return-value]
+    if magic == b"\xfd7zXZ\x00":
+        return lzma.LZMAFile(stored)
+    return stored
+
+
+def _token(buffer: bytearray, start: int) -> str:
+    """Return a token, or the beginning of one that is long."""
+    end = start
+    while buffer[end] not in BREAKS and end < start + 60:
+        end += 1
+    return buffer[start:end].decode("utf-8", "replace")
+
+
+def _complaint(status: int, token: str, most: int) -> str:
+    """Say what is wrong with a token."""
+    number, _, value = token.partition(":")
+    if status == parsing.BAD_LABEL:
+        return f"the label is {token!r}; expected an integer from 0 to {most}"
+    if status == parsing.NO_QUERY:
+        return f"after the label comes {token!r}; expected the query, such as 'qid:10'"
+    if status == parsing.BAD_FEATURE:
+        return f"{token!r} is not a feature; expected number:value, such as '7:0.25'"
+    if status == parsing.BAD_NUMBER:
+        return f"there is a feature number {number}; features are numbered from 1 to {parsing.MOST_NUMBER - 1}"
+    if status == parsing.NOT_RISING:
+        return f"feature {number} comes after one that is not lower; expected rising numbers, each once"
+    return f"feature {number} is {value!r}; expected a finite number"

@@ -1,0 +1,134 @@
+"""DPM, depth preference multileaving: ppm's lists, all pairs, and a ranker judged on what it would have shown.
+
+Lists are drawn as ppm draws them: considerate, with one hidden document. Every pair of drawn documents
+of which exactly one was clicked prefers the clicked one, if both stand at or below rbar, the first
+rank at which both could be drawn. With w the probability of that, and for the pair i, j at the
+positions x < y of which c_x, c_y were clicked, every ranker's score gains
+
+    S_n += (c_x - c_y) / w * sgn(r_n(j) - r_n(i)) * u(min(r_n(i), r_n(j))),
+
+and P_nm = S_n - S_m. The factor u is what ppm does not have: it is positive down to rank k and never
+rises with the rank, so that a ranker gains and loses less by pairs deep in its own ranking,
+
+    depth="top"     u = 1 for ranks up to k, else 0: only pairs of which the ranker would have shown one
+    depth="linear"  u = (k + 1 - rank) / k, 0 below k: the higher, the more
+    depth="none"    u = 1: ppm with all pairs
+
+sgn times u is antisymmetric in the pair, which is all that the proof of unbiasedness needs; that u
+does not rise keeps the proof for a better ranker. Both are in docs/theory.md.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from multileave.kernels import kernel
+from multileave.methods.base import Method, check_choice, register
+from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
+from multileave.methods.pairwise_preference import (
+    best_ranks,
+    chances_to_stay,
+    choice_lists,
+    choice_set,
+    draw_choices,
+)
+
+__all__ = ["DepthPreference"]
+
+DEPTHS = ("top", "linear", "none")
+
+
+@kernel
+def credit_depths(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Add up all pairs; params[0] is the depth: 0 top, 1 linear, 2 none."""
+    m, rankers = ranks.shape
+    depth = params[0]
+    best = work_i[:m]
+    stay = work_f[: m + 1]
+    best_ranks(ranks, best)
+    chances_to_stay(note, stay)
+    for i in range(m):
+        if not clicks[i]:
+            continue
+        mine = ranks[i]
+        for j in range(m):
+            threshold = max(best[i], best[j])
+            if clicks[j] or min(i, j) + 1 < threshold:
+                continue
+            weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
+            theirs = ranks[j]
+            if depth == 0.0:
+                for n in range(rankers):
+                    counts = min(mine[n], theirs[n]) <= k
+                    out[n] += weight * (counts * ((mine[n] < theirs[n]) - (mine[n] > theirs[n])))
+            elif depth == 1.0:
+                for n in range(rankers):
+                    use = max(k + 1 - min(mine[n], theirs[n]), 0)
+                    out[n] += weight / k * (use * ((mine[n] < theirs[n]) - (mine[n] > theirs[n])))
+            else:
+                for n in range(rankers):
+                    out[n] += weight * ((mine[n] < theirs[n]) - (mine[n] > theirs[n]))
+
+
+@register
+@dataclass(frozen=True)
+class DepthPreference(Method):
+    """Depth preference multileaving, "dpm".
+
+    depth: how much a pair counts by how high a ranker places it: "top", "linear" or "none".
+    """
+
+    name = "dpm"
+    title = "Depth Preference Multileaving"
+    recommended = True
+    considerate = True
+    fidelity = "both, where clicks at a rank depend on that rank and its document alone"
+    reference = "multileave2026"
+    keeps_note = True
+    draw_kernel = draw_choices
+    credit_kernel = credit_depths
+
+    depth: str = "top"
+
+    def __post_init__(self) -> None:
+        check_choice(self, "depth", DEPTHS)
+
+    def params(self) -> Sequence[float]:
+        """Return the depth's number."""
+        return (float(DEPTHS.index(self.depth)),)
+
+    def beyond(self) -> int:
+        """One document is hidden: without it a ranker better at rank k only would not be found."""
+        return 1
+
+    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+        """Yield every (list, numbers of choices, probability)."""
+        return choice_lists(rankings, k + 1)
+
+    def score(
+        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
+    ) -> list[Fraction]:
+        """Return S_n of every ranker."""
+        scores = [Fraction(0)] * len(rankings)
+        best = [int(min(rank_in(ranking, document) for ranking in rankings)) for document in drawn]
+        for x in range(len(drawn)):
+            for y in range(x + 1, len(drawn)):
+                threshold = max(best[x], best[y])
+                if (x in clicks) == (y in clicks) or x + 1 < threshold:
+                    continue
+                chance = Fraction(1)
+                for rank in range(min(best[x], best[y]), threshold):
+                    chance *= 1 - Fraction(1, len(choice_set(rankings, rank)) - rank + 1)
+                weight = ((x in clicks) - (y in clicks)) / chance
+                for n, ranking in enumerate(rankings):
+                    r_x, r_y = rank_in(ranking, drawn[x]), rank_in(ranking, drawn[y])
+                    scores[n] += weight * ((r_y > r_x) - (r_y < r_x)) * self._use(min(r_x, r_y), k)
+        return scores
+
+    def _use(self, rank: float, k: int) -> Fraction:
+        """Return u(rank)."""
+        if self.depth == "none":
+            return Fraction(1)
+        if rank > k:
+            return Fraction(0)
+        return Fraction(1) if self.depth == "top" else Fraction(k + 1 - int(rank), k)

@@ -1,0 +1,377 @@
+"""Results: what one run found, as a file of its own, and what many runs say together.
+
+The order of data sets, users and methods in everything made from results is the order in which they
+first appear. Means are sums rounded once, so they do not depend on the order of the runs.
+"""
+
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from multileave.errors import DataError
+
+__all__ = [
+    "RANDOM_USERS",
+    "RunResult",
+    "Summary",
+    "at_end",
+    "bias_of",
+    "gather",
+    "group_of",
+    "mean",
+    "p_value",
+    "row_names",
+    "spread",
+    "summarise",
+    "t_quantile",
+    "write_aside",
+    "z_bound",
+]
+
+RANDOM_USERS = ("random", "almost_random")  # those whose clicks a method should find no preference in
+
+LETOR_3 = "LETOR 3.0"
+LETOR_3_SETS = 6
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of one method.
+
+    fold: from 1. run: from 0, within the fold.
+    impressions: the checkpoints, rising; the last is the length of the run.
+    error_heldout: binary error at each checkpoint against NDCG@10 on held-out queries.
+    error_same_queries: the same against NDCG@10 on the queries that the users issued.
+    floor: binary error of that second truth against the first.
+    bias: mean preference, which is 0 in expectation for users who click at random; bias_z: the largest
+        |mean / standard error| over pairs of rankers. Not a number where there is none.
+    seconds: how long the simulation took.
+    other: errors at each checkpoint against further truths, by name.
+    """
+
+    dataset: str
+    method: str
+    user: str
+    rankers: int
+    fold: int
+    run: int
+    impressions: tuple[int, ...]
+    error_heldout: tuple[float, ...]
+    error_same_queries: tuple[float, ...]
+    floor: float
+    bias: float
+    bias_z: float
+    seconds: float
+    other: dict[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        steps = self.impressions
+        if not steps or steps[0] < 0 or any(a >= b for a, b in pairwise(steps)):
+            raise DataError(f"impressions are {list(steps)}; expected one or more rising numbers from 0.")
+        named = {"error_heldout": self.error_heldout, "error_same_queries": self.error_same_queries, **self.other}
+        for name, errors in {**named, "floor": (self.floor,)}.items():
+            if name != "floor" and len(errors) != len(steps):
+                raise DataError(f"{name} has {len(errors)} values; expected {len(steps)}, one per checkpoint.")
+            wrong = [x for x in errors if not 0.0 <= x <= 1.0]
+            if wrong:
+                raise DataError(f"{name} holds {wrong[0]}; an error is a share of pairs, from 0 to 1.")
+        if not 0.0 <= self.seconds < math.inf:
+            raise DataError(f"seconds is {self.seconds}; expected a number from 0.")
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What runs of different methods have in common when they are one experiment: data set, fold and run."""
+        return self.dataset, self.fold, self.run
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary that is safe for JSON; a bias that is not a number becomes None."""
+        document = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("rankers", "fold", "run"):
+            document[name] = int(document[name])
+        document["impressions"] = [int(x) for x in self.impressions]
+        for name in ("error_heldout", "error_same_queries"):
+            document[name] = [float(x) for x in document[name]]
+        for name in ("floor", "bias", "bias_z", "seconds"):
+            document[name] = float(document[name]) if math.isfinite(document[name]) else None
+        document["other"] = {name: [float(x) for x in errors] for name, errors in self.other.items()}
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "RunResult":
+        """Read what `to_dict` wrote."""
+        if not isinstance(document, Mapping):
+            raise DataError(f"found {type(document).__name__}; expected an object with the fields of one run.")
+        known = {f.name for f in fields(cls)}
+        if document.keys() != known:
+            odd = sorted(map(str, document.keys() ^ known))
+            raise DataError(f"the fields differ from those of this version in {', '.join(odd)}.")
+        values = dict(document)
+        try:
+            for name in ("dataset", "method", "user"):
+                if not isinstance(values[name], str):
+                    raise TypeError(f"{name} is no text")
+            for name in ("rankers", "fold", "run"):
+                values[name] = _integer(values[name])
+            values["impressions"] = tuple(_integer(x) for x in values["impressions"])
+            for name in ("error_heldout", "error_same_queries"):
+                values[name] = tuple(float(x) for x in values[name])
+            for name in ("bias", "bias_z"):
+                values[name] = math.nan if values[name] is None else float(values[name])
+            for name in ("floor", "seconds"):
+                values[name] = float(values[name])
+            values["other"] = {name: tuple(float(x) for x in errors) for name, errors in values["other"].items()}
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"a field is not what one run has: {error}.") from error
+        return cls(**values)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a file, aside and then renamed: the file is there in full or not at all."""
+        write_aside(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "RunResult":
+        """Read what `write` wrote; a file that is damaged is a `DataError` with its name."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, RecursionError) as error:  # DataError, JSON and encoding errors are ValueErrors
+            raise DataError(
+                f"{os.fspath(path)} is not the result of a run: {error} Delete it and run again."
+            ) from error
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What all runs of one method say for one data set, user and number of rankers.
+
+    Errors are means over runs after the last impression, with their standard deviations (n - 1; 0 for a
+    single run). impressions_per_second: of one process. For users who click (almost) at random, bias is
+    the mean over runs with its 95 % interval, bias_z the mean of the runs' largest |z| over pairs, and
+    bias_found the share of runs whose bias_z is beyond `z_bound`, 5 % at most without bias; None for other
+    users. other: mean errors against further truths.
+    """
+
+    dataset: str
+    method: str
+    user: str
+    rankers: int
+    error_heldout: float
+    error_heldout_sd: float
+    error_same_queries: float
+    error_same_queries_sd: float
+    floor: float
+    runs: int
+    impressions: int
+    impressions_per_second: float
+    bias: float | None = None
+    bias_low: float | None = None
+    bias_high: float | None = None
+    bias_z: float | None = None
+    bias_found: float | None = None
+    other: dict[str, float] = field(default_factory=dict, hash=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as a dictionary that is safe for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"other": dict(self.other)}
+
+
+def summarise(results: Iterable[RunResult]) -> list[Summary]:
+    """Return one record per data set, user, number of rankers and method."""
+    groups = gather(results, lambda result: (result.dataset, result.user, result.rankers, result.method))
+    return [_summary(runs) for runs in groups.values()]
+
+
+def gather(results: Iterable[RunResult], key: Callable[[RunResult], Key]) -> dict[Key, list[RunResult]]:
+    """Group results by a key, in order of first appearance.
+
+    A run that is there twice is an error, and so are runs of as many rankers with other checkpoints.
+    """
+    groups: dict[Key, list[RunResult]] = {}
+    seen: set[tuple[Any, ...]] = set()
+    steps: dict[int, tuple[int, ...]] = {}
+    for result in results:
+        cell = (result.dataset, result.user, result.rankers, result.method)
+        if (cell, result.fold, result.run) in seen:
+            raise DataError(
+                f"run {result.run} of fold {result.fold} of {result.method} on {result.dataset} ({result.user}, "
+                f"{result.rankers} rankers) is there twice; expected every run once."
+            )
+        seen.add((cell, result.fold, result.run))
+        if steps.setdefault(result.rankers, result.impressions) != result.impressions:
+            raise DataError(
+                f"runs of {result.rankers} rankers have different checkpoints, up to "
+                f"{steps[result.rankers][-1]:,} and {result.impressions[-1]:,} impressions; "
+                "expected those of one study. Use another folder for other settings."
+            )
+        groups.setdefault(key(result), []).append(result)
+    if not groups:
+        raise DataError("there are no results; expected those of one run or more.")
+    return groups
+
+
+def group_of(dataset: str) -> str:
+    """Return the row in the paper's tables that a data set belongs to.
+
+    >>> group_of("HP2003"), group_of("td2004"), group_of("MQ2008"), group_of("OHSUMED")
+    ('LETOR 3.0', 'LETOR 3.0', 'MQ2008', 'OHSUMED')
+    """
+    return LETOR_3 if re.fullmatch(r"(HP|NP|TD)200[34]", dataset, re.IGNORECASE) else dataset
+
+
+def row_names(datasets: Iterable[str]) -> dict[str, str]:
+    """Return the row of each data set; a group that is not whole says what it consists of.
+
+    >>> row_names(["HP2003", "NP2004", "MQ2008"])
+    {'HP2003': 'LETOR 3.0 (HP2003, NP2004)', 'NP2004': 'LETOR 3.0 (HP2003, NP2004)', 'MQ2008': 'MQ2008'}
+    >>> row_names(["HP2003", "MQ2008"])
+    {'HP2003': 'HP2003', 'MQ2008': 'MQ2008'}
+    """
+    distinct = list(dict.fromkeys(datasets))
+    members = [dataset for dataset in distinct if group_of(dataset) == LETOR_3]
+    name = LETOR_3 if len(members) == LETOR_3_SETS else f"{LETOR_3} ({', '.join(members)})"
+    return {dataset: name if len(members) > 1 and dataset in members else dataset for dataset in distinct}
+
+
+def at_end(result: RunResult, truth: str) -> float:
+    """Return the error after the last impression: truth is "heldout", "same_queries" or the name of another."""
+    if truth == "heldout":
+        return result.error_heldout[-1]
+    return (result.error_same_queries if truth == "same_queries" else result.other[truth])[-1]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, the same for every order of the values and exact where all are equal."""
+    return values[0] if min(values) == max(values) else math.fsum(values) / len(values)
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return the standard deviation (n - 1), 0 for a single value.
+
+    >>> spread([1.0, 2.0, 3.0])
+    1.0
+    """
+    centre = mean(values)
+    return math.sqrt(math.fsum((x - centre) ** 2 for x in values) / max(len(values) - 1, 1))
+
+
+def t_quantile(runs: int) -> float:
+    """Return how many standard errors a 95 % interval of a mean over that many runs (two or more) reaches."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(runs - 1, 0.975))
+
+
+def p_value(ours: Sequence[float], theirs: Sequence[float], *, paired: bool = False) -> float:
+    """Return the p-value of the two-tailed t-test that two means are equal; Welch's unless paired.
+
+    Where nothing varies there is no t. The p-value is then that of the exact test: of the sign of all
+    differences if paired, else of the permutations of the two samples. One value says nothing: 1.
+
+    >>> round(p_value([0.1, 0.2, 0.3, 0.2], [0.3, 0.4, 0.5, 0.4]), 4)
+    0.0134
+    >>> round(p_value([0.1, 0.2, 0.3, 0.2], [0.3, 0.4, 0.5, 0.5], paired=True), 4)
+    0.0029
+    """
+    from scipy.special import stdtr
+
+    if paired:
+        differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+        if len(differences) < 2:
+            return 1.0
+        distance, error = mean(differences), spread(differences) / math.sqrt(len(differences))
+        freedom: float = len(differences) - 1
+        constant = 2.0 ** (1 - len(differences))
+        still = max(differences) - min(differences) <= 1e-12
+    else:
+        if min(len(ours), len(theirs)) < 2:
+            return 1.0
+        distance = mean(ours) - mean(theirs)
+        parts = [(spread(values) ** 2 / len(values), len(values) - 1) for values in (ours, theirs)]
+        variance = math.fsum(part for part, _ in parts)
+        error = math.sqrt(variance)
+        still = max(ours) == min(ours) and max(theirs) == min(theirs)
+        freedom = 1.0 if still else variance**2 / math.fsum(part**2 / free for part, free in parts)
+        constant = 2.0 / math.comb(len(ours) + len(theirs), len(ours))
+    if still:
+        return 1.0 if abs(distance) <= 1e-12 else min(constant, 1.0)
+    return float(2.0 * stdtr(freedom, -abs(distance) / error))
+
+
+def write_aside(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file beside its place and rename it, so that nobody ever sees half of it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        aside.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no integer")
+    return value
+
+
+def _summary(runs: list[RunResult]) -> Summary:
+    first = runs[0]
+    heldout = [at_end(run, "heldout") for run in runs]
+    same = [at_end(run, "same_queries") for run in runs]
+    impressions = first.impressions[-1]
+    seconds = math.fsum(run.seconds for run in runs)
+    return Summary(
+        dataset=first.dataset,
+        method=first.method,
+        user=first.user,
+        rankers=first.rankers,
+        error_heldout=mean(heldout),
+        error_heldout_sd=spread(heldout),
+        error_same_queries=mean(same),
+        error_same_queries_sd=spread(same),
+        floor=mean([run.floor for run in runs]),
+        runs=len(runs),
+        impressions=impressions,
+        impressions_per_second=impressions * len(runs) / seconds if seconds > 0.0 else 0.0,
+        other={
+            truth: mean([at_end(run, truth) for run in runs if truth in run.other])
+            for truth in dict.fromkeys(name for run in runs for name in run.other)
+        },
+        **(bias_of(runs) if first.user in RANDOM_USERS else {}),
+    )
+
+
+def bias_of(runs: Sequence[RunResult]) -> dict[str, float]:
+    """Return the fields of a `Summary` about bias, as far as the runs have it."""
+    found: dict[str, float] = {}
+    values = [run.bias for run in runs if math.isfinite(run.bias)]
+    if values:
+        found["bias"] = mean(values)
+    if len(values) > 1:
+        half = t_quantile(len(values)) * spread(values) / math.sqrt(len(values))
+        found["bias_low"], found["bias_high"] = found["bias"] - half, found["bias"] + half
+    clearest = [run.bias_z for run in runs if math.isfinite(run.bias_z)]
+    if clearest:
+        found["bias_z"] = mean(clearest)
+        found["bias_found"] = sum(z > z_bound(runs[0].rankers) for z in clearest) / len(clearest)
+    return found
+
+
+def z_bound(rankers: int) -> float:
+    """Return what the largest |z| over all pairs of rankers exceeds in at most 5 % of runs without bias (Bonferroni).
+
+    >>> round(z_bound(2), 2), round(z_bound(15), 2)
+    (1.96, 3.49)
+    """
+    from scipy.special import ndtri
+
+    return -float(ndtri(0.025 / math.comb(rankers, 2)))

@@ -1,0 +1,118 @@
+"""Settings: what a study runs, from the command line or from a TOML file."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from multileave.clicks import Cascade, PositionBased
+from multileave.clicks import user as preset
+from multileave.errors import DataError, nearest
+from multileave.methods.base import get_method
+from multileave.study.engine import User
+
+__all__ = ["PAPER_METHODS", "PAPER_USERS", "Settings"]
+
+PAPER_METHODS = ("tdm", "om", "pm", "sosm", "ppm")
+PAPER_USERS = ("perfect", "navigational", "informational")
+SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A grid of data sets, methods, users and numbers of rankers, with the runs of each.
+
+    datasets: names of the catalogue, of folders in `data`, or "synthetic".
+    data: the folder that holds the data sets; not needed for synthetic data.
+    runs: how often each setting is repeated in every fold, each time with rankers chosen anew.
+    folds: which folds to use; all by default.
+    anywhere: users may stop after any document, clicked or not, as in public simulators.
+    own_users: users by name, each {"click": [...], "stop": [...]} or {"click": [...], "examine": [...]}.
+    """
+
+    datasets: tuple[str, ...] = (SYNTHETIC,)
+    methods: tuple[str, ...] = PAPER_METHODS
+    users: tuple[str, ...] = PAPER_USERS
+    rankers: tuple[int, ...] = (5,)
+    impressions: int = 10_000
+    runs: int = 25
+    folds: tuple[int, ...] = ()
+    k: int = 10
+    seed: int = 42
+    data: str | None = None
+    anywhere: bool = False
+    own_users: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("datasets", "methods", "users", "rankers"):
+            values = getattr(self, name)
+            if isinstance(values, str) or not values:
+                raise DataError(f"{name} is {values!r}; expected one or more. Name what to study.")
+            object.__setattr__(self, name, tuple(dict.fromkeys(values)))
+        object.__setattr__(self, "folds", tuple(self.folds))
+        for name, least in (("impressions", 1), ("runs", 1), ("k", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise DataError(f"{name} is {value!r}; expected an integer from {least}.")
+        for value in (*self.rankers, *self.folds):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DataError(f"{value!r} is no number of rankers or of a fold; expected integers.")
+        if min(self.rankers) < 2:
+            raise DataError(f"rankers are {list(self.rankers)}; a comparison takes two or more.")
+        if self.data is None and any(name != SYNTHETIC for name in self.datasets):
+            named = next(name for name in self.datasets if name != SYNTHETIC)
+            raise DataError(f"there is no folder to look for {named} in. Give one with --data, or study 'synthetic'.")
+        object.__setattr__(self, "methods", tuple(str(get_method(spec)) for spec in self.methods))
+        for spec in self.methods:
+            for count in self.rankers:
+                get_method(spec).check_rankers(count)
+        for name in self.users:
+            self.user(name, grades=None)
+
+    def user(self, name: str, grades: int | None) -> User:
+        """Return a user of one's own or a preset for data with that many grades; None checks the name only."""
+        if name not in self.own_users:
+            return preset(name, 3 if grades is None else grades, anywhere=self.anywhere)
+        own = dict(self.own_users[name])
+        known = ("click", "stop", "examine", "anywhere")
+        for key in own:
+            if key not in known:
+                raise DataError(f"user {name!r} has no {key!r}; there are {', '.join(known)}.{nearest(key, known)}")
+        if "click" not in own or ("stop" in own) == ("examine" in own):
+            raise DataError(f"user {name!r} needs click, and either stop (a cascade) or examine (by position).")
+        if "examine" in own:
+            return PositionBased(tuple(own["click"]), tuple(own["examine"]))
+        return Cascade(tuple(own["click"]), tuple(own["stop"]), own.get("anywhere", self.anywhere))
+
+    def changed(self, **values: Any) -> "Settings":
+        """Return the settings with some changed; None leaves a setting as it is."""
+        return replace(self, **{key: value for key, value in values.items() if value is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """What a run's numbers depend on, besides the run's own name."""
+        return {key: self.to_dict()[key] for key in ("impressions", "k", "seed", "anywhere", "own_users", "data")}
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> "Settings":
+        """Return the settings of a TOML file: keys as the fields, users of one's own as [own_users.NAME]."""
+        try:
+            with open(path, "rb") as file:
+                values = tomllib.load(file)
+        except OSError as error:
+            raise DataError(f"the settings {path} cannot be read: {error.strerror}.") from error
+        except tomllib.TOMLDecodeError as error:
+            raise DataError(f"the settings {path} are not TOML: {error}.") from error
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise DataError(
+                    f"{path}: there is no setting {key!r}; there are {', '.join(known)}.{nearest(key, known)}"
+                )
+        named: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**named)
