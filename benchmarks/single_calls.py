@@ -15,7 +15,7 @@ import numpy as np
 import multileave as ml
 
 SIZES = ((5, 100), (15, 100), (40, 100))
-SPECS = ("tdm", "ppm", "sosm", "pm", "om", "bi", "pbi")
+SPECS = ("tdm", "dpm", "ppm", "sosm", "pm", "om", "bi", "pbi")
 
 
 def rankings_of(rankers, documents, seed=0):
@@ -26,66 +26,64 @@ def rankings_of(rankers, documents, seed=0):
     return {f"ranker-{n}": [f"document-{d}" for d in row] for n, row in enumerate(rows)}, array
 
 
-def microseconds(call, rounds=7, least=0.02):
-    call()
-    count, taken = 1, 0.0
-    while True:
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        taken = time.perf_counter() - start
-        if taken > least:
-            break
-        count *= 2
-    best = taken / count
-    for _ in range(rounds - 1):
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        best = min(best, (time.perf_counter() - start) / count)
-    return best * 1e6
+def microseconds(*calls, rounds=15, least=0.01):
+    """Return the least time of each call, measured in turn so that a busy moment of the machine hits all alike."""
+    counts = []
+    for call in calls:
+        count = 1
+        while True:
+            taken = once(call, count)
+            if taken > least:
+                break
+            count *= 2
+        counts.append(count)
+    best = [float("inf")] * len(calls)
+    for _ in range(rounds):
+        for i, (call, count) in enumerate(zip(calls, counts, strict=True)):
+            best[i] = min(best[i], once(call, count) / count * 1e6)
+    return best
+
+
+def once(call, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return time.perf_counter() - start
 
 
 def measure():
-    records = []
     for rankers, documents in SIZES:
         lists, array = rankings_of(rankers, documents)
-        values = list(lists.values())
-        floor = microseconds(lambda v=values: [dict(zip(r, range(len(r)))) for r in v])  # noqa: B905
         for spec in SPECS:
             method = ml.get_method(spec)
-            if method.most_rankers:
-                lists_in = dict(list(lists.items())[: method.most_rankers])
-                array_in = array[: method.most_rankers]
-            else:
-                lists_in, array_in = lists, array
-            if method.most_rankers and rankers > 5:
+            taken = min(rankers, method.most_rankers or rankers)
+            if method.most_rankers and rankers > SIZES[0][0]:
                 continue
+            lists_in, array_in = dict(list(lists.items())[:taken]), array[:taken]
+            values = list(lists_in.values())
             impression = method.combine(lists_in, 10, seed=1)
             clicks = [impression.shown[1], impression.shown[4]]
-            records.append(
-                {
-                    "method": spec,
-                    "rankers": len(lists_in),
-                    "dictionaries": floor * len(lists_in) / rankers,
-                    "combine_lists": microseconds(lambda m=method, r=lists_in: m.combine(r, 10, seed=1)),
-                    "combine_array": microseconds(lambda m=method, r=array_in: m.combine(r, 10, seed=1)),
-                    "infer": microseconds(lambda i=impression, c=clicks: ml.infer(i, c)),
-                }
+            floor, from_lists, from_array, infer = microseconds(
+                lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
+                lambda m=method, r=lists_in: m.combine(r, 10, seed=1),
+                lambda m=method, r=array_in: m.combine(r, 10, seed=1),
+                lambda i=impression, c=clicks: ml.infer(i, c),
             )
-    return records
+            yield {
+                "method": spec, "rankers": taken, "dictionaries": floor,
+                "combine_lists": from_lists, "combine_array": from_array, "infer": infer,
+            }  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    records = measure() if (arguments := parser.parse_args()) else []
-    if arguments.json:
-        print(json.dumps(records, indent=2))
+    if parser.parse_args().json:
+        print(json.dumps(list(measure()), indent=2))
         return
     print("microseconds per call, 100 documents per ranking, k=10\n")
     print("method  rankers  dictionaries  combine lists  ratio  combine array   infer")
-    for r in records:
+    for r in measure():
         print(
             f"{r['method']:<7} {r['rankers']:>7} {r['dictionaries']:>13.1f} {r['combine_lists']:>14.1f} "
             f"{r['combine_lists'] / r['dictionaries']:>6.2f} {r['combine_array']:>14.1f} {r['infer']:>7.1f}"

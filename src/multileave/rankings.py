@@ -4,13 +4,14 @@ The documents of a query are numbered by the best rank any ranker gives them, so
 which some ranker places at rank x or above are the numbers 0 to entering[x - 1] - 1: the choice sets
 of ppm, and what a considerate method may show at x.
 
-Lists are read with dictionaries of Python's own; an (R, n) array of integers is read by kernels.
+An (R, n) array of integers is read by kernels. Lists are first turned into such an array: one pass with
+a dictionary of Python's own gives every document an integer, at the speed of C.
 """
 
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, repeat, zip_longest
+from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,12 +20,10 @@ from multileave.errors import RankingsError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import kernel
 
-__all__ = ["RankingsLike", "Source", "Table", "entering_counts", "read_rankings"]
+__all__ = ["RankingsLike", "Source", "Table", "read_rankings"]
 
 RankingsLike: TypeAlias = "Mapping[str, Sequence[Hashable]] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-
-_MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,51 @@ def _numbered_names(rankers: int) -> tuple[str, ...]:
     return tuple(map(str, range(rankers)))
 
 
-class _ListSource:
+class _ArraySource:
+    """Rankings as an (R, n) array of integer ids; a ranking shorter than n is followed by anything."""
+
+    def __init__(self, names: tuple[str, ...], array: "np.ndarray[Any, Any]", lengths: Ints) -> None:
+        self.names = names
+        self.lengths = lengths
+        self.longest = array.shape[1]
+        self.array: Longs = np.ascontiguousarray(array, dtype=np.int64)
+        self.documents: Longs = np.zeros(0, dtype=np.int64)
+
+    def number(self, depth: int, *, check: bool) -> Table:
+        rankers, longest = self.array.shape
+        depth = min(depth, longest)
+        top = np.empty((rankers, depth), dtype=np.int32)
+        entering = np.empty(depth, dtype=np.int32)
+        self.documents = np.empty(rankers * depth, dtype=np.int64)
+        slots = np.zeros(_table_size(rankers * depth), dtype=np.int32)
+        row = _number_array(self.array, self.lengths, check, top, entering, self.documents, slots)
+        if row >= 0:
+            raise self._repeat(row, depth)
+        return Table(top, entering)
+
+    def ids(self, numbers: Ints) -> list[Hashable]:
+        return self.documents[numbers].tolist()  # type: ignore[no-any-return]
+
+    def ranks(self, numbers: Ints) -> Ints:
+        rankers, longest = self.array.shape
+        ranks = np.empty((len(numbers), rankers), dtype=np.int32)
+        slots = np.zeros(_table_size(longest), dtype=np.int64)
+        row = _rank_array(self.array, self.lengths, self.documents[numbers], ranks, slots)
+        if row >= 0:
+            raise self._repeat(row, longest)
+        return ranks
+
+    def _repeat(self, row: int, depth: int) -> RankingsError:
+        ranking = self.array[row, : min(depth, int(self.lengths[row]))].tolist()
+        return _repeated(self.names[row], self._decoded(ranking))
+
+    def _decoded(self, ids: list[int]) -> Sequence[Hashable]:
+        return ids
+
+
+class _ListSource(_ArraySource):
+    """Rankings as lists, turned into an array of codes when it is known how much of them is read."""
+
     def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
         self.names = names
         self.lists = [
@@ -120,51 +163,32 @@ class _ListSource:
             lengths = list(map(len, self.lists))
         self.lengths = np.array(lengths, dtype=np.int32)
         self.longest = max(lengths)
-        self.documents: list[Hashable] = []
+        self.decode: list[Hashable] = []
 
     def number(self, depth: int, *, check: bool) -> Table:
-        heads = [ranking[:depth] for ranking in self.lists]
-        shortest, longest = min(map(len, heads)), max(map(len, heads))
+        read = [ranking[:depth] for ranking in self.lists] if check else self.lists
+        lengths = list(map(len, read))
         try:
-            if shortest == longest:
-                union = dict.fromkeys(chain.from_iterable(zip(*heads, strict=True)))
-            else:
-                union = dict.fromkeys(chain.from_iterable(zip_longest(*heads, fillvalue=_MISSING)))
-                union.pop(_MISSING, None)
+            codes = dict.fromkeys(chain.from_iterable(read))
         except TypeError:
             self._hashable()
             raise
-        self.documents = list(union)
-        numbers = dict(zip(union, range(len(union)), strict=True))
-        if shortest < longest:
-            numbers[_MISSING] = -1
-            heads = [[*head, *[_MISSING] * (longest - len(head))] for head in heads]
-        top = np.fromiter(
-            map(numbers.__getitem__, chain.from_iterable(heads)), dtype=np.int32, count=len(heads) * longest
-        ).reshape(len(heads), longest)
-        if check:
-            for name, ranking, head in zip(self.names, self.lists, heads, strict=True):
-                length = min(depth, len(ranking))
-                if len(set(head[:length])) < length:
-                    raise _repeated(name, ranking[:length])
-        return Table(top, entering_counts(top))
+        self.decode = list(codes)
+        codes = dict(zip(codes, range(len(codes))))  # noqa: B905
+        flat = np.fromiter(map(codes.__getitem__, chain.from_iterable(read)), dtype=np.int64, count=sum(lengths))
+        longest = max(lengths)
+        if min(lengths) == longest:
+            self.array = flat.reshape(len(read), longest)
+        else:
+            self.array = np.empty((len(read), longest), dtype=np.int64)
+            self.array[np.arange(longest) < np.array(lengths)[:, None]] = flat
+        return super().number(depth, check=check)
 
     def ids(self, numbers: Ints) -> list[Hashable]:
-        return [self.documents[number] for number in numbers.tolist()]
+        return [self.decode[code] for code in self.documents[numbers].tolist()]
 
-    def ranks(self, numbers: Ints) -> Ints:
-        documents = self.ids(numbers)
-        columns: list[int] = []
-        for name, ranking in zip(self.names, self.lists, strict=True):
-            try:
-                place = dict(zip(ranking, range(1, len(ranking) + 1)))  # noqa: B905
-            except TypeError:
-                self._hashable()
-                raise
-            if len(place) < len(ranking):
-                raise _repeated(name, ranking)
-            columns.extend(map(place.get, documents, repeat(ABSENT)))
-        return np.ascontiguousarray(np.array(columns, dtype=np.int32).reshape(len(self.lists), len(documents)).T)
+    def _decoded(self, ids: list[int]) -> Sequence[Hashable]:
+        return [self.decode[code] for code in ids]
 
     def _hashable(self) -> list[Any]:
         for name, ranking in zip(self.names, self.lists, strict=True):
@@ -225,62 +249,12 @@ def _read_array(array: "np.ndarray[Any, Any]", names: tuple[str, ...], without: 
         )
     if array.dtype.kind not in "iu" or without or not array.shape[1]:
         return _ListSource(names, array.tolist(), without)
-    return _ArraySource(names, array)
-
-
-class _ArraySource:
-    def __init__(self, names: tuple[str, ...], array: "np.ndarray[Any, Any]") -> None:
-        self.names = names
-        self.array: Longs = np.ascontiguousarray(array, dtype=np.int64)
-        self.lengths = np.full(array.shape[0], array.shape[1], dtype=np.int32)
-        self.longest = array.shape[1]
-        self.documents: Longs = np.zeros(0, dtype=np.int64)
-
-    def number(self, depth: int, *, check: bool) -> Table:
-        rankers, longest = self.array.shape
-        depth = min(depth, longest)
-        top = np.empty((rankers, depth), dtype=np.int32)
-        entering = np.empty(depth, dtype=np.int32)
-        self.documents = np.empty(rankers * depth, dtype=np.int64)
-        slots = np.zeros(_table_size(rankers * depth), dtype=np.int32)
-        if _number_array(self.array, check, top, entering, self.documents, slots) >= 0:
-            raise self._repeat(depth)
-        return Table(top, entering)
-
-    def ids(self, numbers: Ints) -> list[Hashable]:
-        return self.documents[numbers].tolist()  # type: ignore[no-any-return]
-
-    def ranks(self, numbers: Ints) -> Ints:
-        rankers, longest = self.array.shape
-        ranks = np.empty((len(numbers), rankers), dtype=np.int32)
-        slots = np.zeros(_table_size(longest), dtype=np.int64)
-        if _rank_array(self.array, self.documents[numbers], ranks, slots) >= 0:
-            raise self._repeat(longest)
-        return ranks
-
-    def _repeat(self, depth: int) -> RankingsError:
-        for name, row in zip(self.names, self.array[:, :depth].tolist(), strict=True):
-            if len(set(row)) < len(row):
-                return _repeated(name, row)
-        raise AssertionError("a kernel found a repeat that is not there")
+    return _ArraySource(names, array, np.full(len(array), array.shape[1], dtype=np.int32))
 
 
 def _table_size(entries: int) -> int:
     """Return a power of two at least twice as large, so that chains in a hash table stay short."""
     return 1 << int(2 * entries).bit_length()
-
-
-@kernel
-def entering_counts(top):  # type: ignore[no-untyped-def]
-    """Return how many documents are numbered in the first x columns, for every x."""
-    rankers, depth = top.shape
-    entering = np.zeros(depth, dtype=np.int32)
-    count = 0
-    for x in range(depth):
-        for r in range(rankers):
-            count = max(count, top[r, x] + 1)
-        entering[x] = count
-    return entering
 
 
 @kernel
@@ -291,7 +265,7 @@ def _slot(document, slots):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number_array(ids, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
+def _number_array(ids, lengths, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
     """Number documents column by column; return the row of a repeat if `check`, else -1.
 
     `slots` is a zeroed hash table of numbers plus one.
@@ -301,6 +275,9 @@ def _number_array(ids, check, top, entering, documents, slots):  # type: ignore[
     count = 0
     for x in range(depth):
         for r in range(rankers):
+            if x >= lengths[r]:
+                top[r, x] = -1
+                continue
             document = ids[r, x]
             slot = _slot(document, slots)
             while slots[slot] > 0 and documents[slots[slot] - 1] != document:
@@ -314,7 +291,7 @@ def _number_array(ids, check, top, entering, documents, slots):  # type: ignore[
     if check:
         slots[:count] = -1
         for r in range(rankers):
-            for x in range(depth):
+            for x in range(min(depth, lengths[r])):
                 if slots[top[r, x]] == r:
                     return r
                 slots[top[r, x]] = r
@@ -322,17 +299,16 @@ def _number_array(ids, check, top, entering, documents, slots):  # type: ignore[
 
 
 @kernel
-def _rank_array(ids, wanted, ranks, slots):  # type: ignore[no-untyped-def]
+def _rank_array(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
     """Find the ranks of the wanted documents; return the row of a repeat, else -1.
 
     `slots` is a zeroed hash table; an entry is a row's number in the upper half and a rank in the
     lower, so that it need not be cleared between rows.
     """
-    rankers, length = ids.shape
     mask = len(slots) - 1
-    for r in range(rankers):
+    for r in range(len(lengths)):
         stamp = (r + 1) << 32
-        for x in range(length):
+        for x in range(lengths[r]):
             document = ids[r, x]
             slot = _slot(document, slots)
             while slots[slot] >= stamp:

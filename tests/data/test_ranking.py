@@ -50,6 +50,11 @@ def test_ties_fall_in_every_order_equally_often() -> None:
     assert ((counts - queries / 6) ** 2 / (queries / 6)).sum() < 20.5  # chi-square, 5 degrees, p = .001
 
 
+def test_ties_fall_the_same_on_every_machine_and_in_every_version() -> None:
+    (ranking,) = ranked(np.array([[1.0], [0.0], [1.0], [0.0], [1.0], [0.0], [0.0], [0.0]]), seed=42).query(0)[1]
+    assert ranking.tolist() == [4, 2, 0, 7, 6, 1, 5, 3]
+
+
 def test_features_rank_as_scores_of_their_columns_do() -> None:
     random = np.random.default_rng(2)
     features = random.integers(0, 4, size=(40, 5)).astype(float)

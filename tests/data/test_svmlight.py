@@ -98,6 +98,13 @@ def test_thousands_of_rows_queries_and_long_numbers_outgrow_every_buffer() -> No
     check_equal(data, text)
 
 
+def test_a_feature_that_first_appears_late_is_read() -> None:
+    text = "0 qid:1 1:1 2:2 3:3\n" * 1100 + "0 qid:1 1:1 4:4\n0 qid:2 2:1"
+    data = read(written(text))
+    assert data.features.shape == (1102, 4)
+    check_equal(data, text)
+
+
 # -- equal to the slow reader, whatever the text --
 
 decimals = st.from_regex(r"[+-]?([0-9]{1,25}\.?[0-9]{0,25}|\.[0-9]{1,25})([eE][+-]?[0-9]{1,3})?", fullmatch=True)

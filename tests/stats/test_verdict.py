@@ -7,7 +7,10 @@ import pytest
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import PairVerdict, Tally, Verdict
-from multileave.stats.intervals import Moments, clustered, holm
+from multileave.stats.corrections import holm
+from multileave.stats.intervals import clustered
+from multileave.stats.moments import Moments
+from multileave.stats.sequence import anytime
 
 ABC = ("bm25", "dense", "ltr")
 
@@ -120,9 +123,11 @@ def test_a_pair_reads_in_both_directions():
 def test_dict_holds_every_pair_and_is_json():
     verdict = tally_of(noisy([0.0, 0.0, 1.0])).verdict(0.9)
     data = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
-    assert {key: data[key] for key in data if key != "pairs"} == {
+    assert {key: data[key] for key in ("rankers", "impressions", "units", "confidence", "winner")} == {
         "rankers": list(ABC), "impressions": 400, "units": 400, "confidence": 0.9, "winner": "ltr",
     }  # fmt: skip
+    assert (data["interval"], data["correction"], data["anytime"]) == ("clustered", "holm", False)
+    assert data["sentence"] == verdict.sentence
     assert [pair["rankers"] for pair in data["pairs"]] == [["bm25", "dense"], ["bm25", "ltr"], ["dense", "ltr"]]
     for record, pair in zip(data["pairs"], verdict.pairs, strict=True):
         assert record["low"] < record["preference"] < record["high"]
@@ -132,9 +137,11 @@ def test_dict_holds_every_pair_and_is_json():
 def test_the_table_has_a_line_per_pair_and_names_the_open_ones():
     lines = made(ABC, {("ltr", "bm25")}).table().splitlines()
     assert len(lines) == 2 + 3
-    assert "95 % CI, 100 users" in lines[0]
-    assert lines[2].split() == ["bm25", "dense", "0.01", "-0.09", "0.11", "0.800", "0.800", "open"]
-    assert lines[3].split() == ["bm25", "ltr", "-0.50", "-0.60", "-0.40", "0.001", "0.001", "ltr", ">", "bm25"]
+    assert "95 % CI, Holm, 100 users" in lines[0]
+    assert lines[2].split() == ["bm25", "dense", "0.01", "-0.09", "0.11", "0.800", "0.800", "50.0", "%", "open"]
+    assert lines[3].split() == [
+        "bm25", "ltr", "-0.50", "-0.60", "-0.40", "0.001", "0.001", "50.0", "%", "ltr", ">", "bm25"
+    ]  # fmt: skip
 
 
 def test_holm_decides_less_than_each_pair_alone():
@@ -167,7 +174,7 @@ def test_family_wise_error_of_many_equal_rankers_stays_below_the_level():
 
 def test_no_clicks_are_said_and_no_number_is_printed():
     verdict = tally_of(np.zeros((40, 3)), unit=lambda u: u // 2).verdict()
-    assert str(verdict) == (
+    assert verdict.sentence == (
         "no preference was seen between bm25, dense and ltr in 40 impressions of 20 users: "
         "no clicks, or none that speaks for a ranker"
     )
@@ -211,11 +218,14 @@ def test_units_that_all_say_the_same_with_different_activity_have_no_variance():
 
 
 def test_enormous_statistics_neither_warn_nor_leave_the_range_of_a_probability():
-    moments = Moments(1000, 1000, np.array([1e6, -1e6, 0.0]), np.array([1e-3, 1e-200, 0.0]))
-    means, lows, highs, p = clustered(moments, 0.95)
-    assert p.tolist() == [0.0, 0.0, 1.0]
-    assert (lows <= means).all()
-    assert (means <= highs).all()
+    totals, counts = np.array([1e6, -1e6, 0.0]), np.array([1000, 0, 0])
+    variances = np.array([1e-3, 1e-200, 0.0])
+    moments = Moments(1000, 1000, 1000.0, totals, variances, totals**2 / 1000, counts, counts[::-1])
+    for interval in (clustered, anytime):
+        means, lows, highs, p, _ = interval(moments, 0.95)
+        assert p.tolist() == [0.0, 0.0, 1.0]
+        assert (lows <= means).all()
+        assert (means <= highs).all()
 
 
 @pytest.mark.parametrize(

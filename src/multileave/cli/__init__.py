@@ -13,6 +13,7 @@ import typer
 from multileave.cli.check import check
 from multileave.cli.demo import demo
 from multileave.cli.methods import methods
+from multileave.cli.plan import plan
 from multileave.cli.study import study
 from multileave.errors import MultileaveError
 from multileave.version import __version__
@@ -30,6 +31,7 @@ app.command()(demo)
 app.command()(methods)
 app.command()(check)
 app.command()(study)
+app.command()(plan)
 
 
 def _print_version(wanted: bool) -> None:

@@ -154,9 +154,7 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
         highest = max(highest, previous)
         if status != DONE:
             if status < BAD_LABEL:
-                at, left = start, left_before
-                if run > 0 and runs[run - 1, 0] == row:
-                    run -= 1
+                at, left = start, left_before  # a run that begins here is noted again, which does no harm
             break
         labels[row] = label
         row += 1

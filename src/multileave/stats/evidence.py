@@ -1,0 +1,135 @@
+"""Evidence: what a tally keeps beside preferences so that a verdict can say how healthy its data are."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from multileave.errors import TallyError
+from multileave.impression import ABSENT, Impression
+from multileave.methods.base import get_method
+from multileave.stats.balance import Balance, expected_exposure, expected_first
+from multileave.stats.moments import Ints
+from multileave.stats.reading import count_of, counts_of, field_of, malformed, other_rankers
+
+__all__ = ["Evidence"]
+
+COUNTS = ("clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out")
+
+
+class Evidence:
+    """Counts of impressions, all of them sums.
+
+    clicks_known, without_clicks: impressions whose clicks were told, and those of them without any.
+    examined: impressions that were told in full, to which all that follow refer.
+    no_preference: those in which no clicks could have preferred a ranker, as all rank what was drawn alike.
+    different_documents: those in which a ranker had not returned some document that was drawn.
+    first, exposure: who stood first, and who took up room, against what the method expects.
+    fallbacks: impressions in which a ranker returned nothing; missing: int (R,), how often each did.
+    left_out: those of them that could not be compared, and are not among the tally's impressions.
+    """
+
+    def __init__(self, rankers: int) -> None:
+        self.clicks_known = self.without_clicks = 0
+        self.examined = self.no_preference = self.different_documents = 0
+        self.fallbacks = self.left_out = 0
+        self.missing: Ints = np.zeros(rankers, dtype=np.int64)
+        self.first = Balance(rankers)
+        self.exposure = Balance(rankers)
+
+    def add_clicks(self, clicks: int) -> None:
+        """Count one impression's clicks."""
+        self.clicks_known += 1
+        self.without_clicks += clicks == 0
+
+    def change_clicks(self, before: int, after: int) -> None:
+        """Count an impression's clicks anew."""
+        self.without_clicks = max(self.without_clicks + (after == 0) - (before == 0), 0)
+
+    def add(self, impression: Impression, rankers: tuple[str, ...]) -> None:
+        """Count one impression."""
+        if not isinstance(impression, Impression):
+            raise TallyError(
+                f"impression is a {type(impression).__name__}; expected the Impression that was shown, or None."
+            )
+        if set(impression.rankers) != set(rankers):
+            raise other_rankers("the impression", impression.rankers, rankers)
+        method = get_method(impression.method)
+        order = [impression.rankers.index(name) for name in rankers]
+        absent = impression.lengths[order] == 0
+        self.examined += 1
+        self.no_preference += _no_preference(impression)
+        self.fallbacks += bool(absent.any())
+        self.missing += absent
+        self.different_documents += bool((impression.ranks == ABSENT).any())
+        for balance, found in (
+            (self.first, expected_first(impression, method)),
+            (self.exposure, expected_exposure(impression, method)),
+        ):
+            if found is not None:
+                balance.add(found[0][order], found[1][order])
+
+    def add_fallback(self, missing: Collection[str], rankers: tuple[str, ...]) -> None:
+        """Count an impression that was shown without some rankers, and could not be compared."""
+        names = () if isinstance(missing, str) or not isinstance(missing, Collection) else tuple(missing)
+        if not names or not set(names) <= set(rankers):
+            raise TallyError(
+                f"missing is {missing!r}; expected the names of the rankers that returned nothing, of "
+                f"{', '.join(rankers)}."
+            )
+        self.fallbacks += 1
+        self.left_out += 1
+        self.missing += np.array([name in names for name in rankers])
+
+    def merge(self, other: "Evidence") -> None:
+        """Add another's counts."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.missing = self.missing + other.missing
+        self.first.merge(other.first)
+        self.exposure.merge(other.exposure)
+
+    def reordered(self, order: Ints) -> "Evidence":
+        """Return the same with the rankers in another order."""
+        other = Evidence(len(order))
+        for name in COUNTS:
+            setattr(other, name, getattr(self, name))
+        other.missing = self.missing[order]
+        other.first, other.exposure = self.first.reordered(order), self.exposure.reordered(order)
+        return other
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values that JSON can hold."""
+        return {
+            **{name: getattr(self, name) for name in COUNTS},
+            "missing": self.missing.tolist(),
+            "first": self.first.to_dict(),
+            "exposure": self.exposure.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Evidence":
+        """Return what `to_dict` wrote, checked."""
+        evidence = cls(rankers)
+        for name in COUNTS:
+            setattr(evidence, name, count_of(data, name))
+        for part, whole in (
+            ("without_clicks", "clicks_known"),
+            ("no_preference", "examined"),
+            ("left_out", "fallbacks"),
+        ):
+            if getattr(evidence, part) > getattr(evidence, whole):
+                raise malformed(part, getattr(evidence, part), f"at most {whole!r}, {getattr(evidence, whole)}")
+        evidence.missing = counts_of(data, "missing", rankers, 0)
+        evidence.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
+        evidence.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
+        return evidence
+
+
+def _no_preference(impression: Impression) -> bool:
+    """Return whether no clicks could have preferred a ranker: all rank alike what was drawn, or there are no teams."""
+    if len(impression.ranks):
+        return bool((impression.ranks == impression.ranks[:, :1]).all())
+    if len(impression.note):
+        return not (impression.note >= 0).any()
+    return not len(impression.drawn)

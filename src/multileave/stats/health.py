@@ -1,0 +1,161 @@
+"""Health: whether the data are such that a verdict can be trusted."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multileave.stats.balance import Balance
+from multileave.stats.moments import Ints, Moments
+
+if TYPE_CHECKING:
+    from multileave.stats.tally import Tally
+
+__all__ = ["Health", "examine"]
+
+FEW_UNITS = 200
+MOSTLY_CLICKLESS = 0.9
+MOSTLY_AGREED = 0.5
+MANY_FALLBACKS = 0.01
+HEAVY = 0.2
+UNBALANCED = 0.001
+
+
+@dataclass(frozen=True)
+class Health:
+    """How healthy the data of a verdict are; shares are None where the tally was not told enough.
+
+    effective_units: (sum n_u)^2 / sum n_u^2 of the units' impressions, the number of equally active units
+        that would know as much.
+    without_clicks: share of impressions without clicks. top_share: share of the clicks (of the impressions,
+        where clicks are not known) that the most active 1 % of units made.
+    no_preference: share of impressions in which all rankers rank alike what was drawn.
+    fallbacks: share of impressions in which a ranker returned nothing; missing: the same by ranker.
+    different_documents: share of impressions that showed what some ranker had not returned.
+    first, exposure: per ranker (observed, expected) and the chi-square test: see `stats.balance`.
+    """
+
+    units: int
+    effective_units: float
+    top_share: float
+    without_clicks: float | None = None
+    no_preference: float | None = None
+    fallbacks: float | None = None
+    missing: dict[str, float] | None = None
+    different_documents: float | None = None
+    first: dict[str, Any] | None = None
+    exposure: dict[str, Any] | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the verdict must know, a sentence each."""
+        found = []
+        if self.effective_units < FEW_UNITS:
+            found.append(
+                f"the data are worth {self.effective_units:,.0f} equally active users; below {FEW_UNITS} intervals "
+                "(Student's t) may be off by a little. Wait for more users"
+            )
+        if self.top_share >= HEAVY and self.units >= 100:
+            found.append(
+                f"the most active 1 % of users made {_percent(self.top_share)} of the "
+                f"{'impressions' if self.without_clicks is None else 'clicks'}. Are they people?"
+            )
+        if self.without_clicks is not None and self.without_clicks >= MOSTLY_CLICKLESS:
+            found.append(f"{_percent(self.without_clicks)} of the impressions have no clicks. Are clicks logged?")
+        if self.no_preference is not None and self.no_preference >= MOSTLY_AGREED:
+            found.append(
+                f"in {_percent(self.no_preference)} of the impressions all rankers ranked alike what was drawn, and "
+                "nobody could be preferred"
+            )
+        if self.fallbacks is not None and self.missing is not None and self.fallbacks >= MANY_FALLBACKS:
+            worst = max(self.missing, key=lambda name: (self.missing or {})[name])
+            found.append(
+                f"in {_percent(self.fallbacks)} of the impressions a ranker returned nothing, most often {worst} "
+                f"({_percent(self.missing[worst])})"
+            )
+        for balance, what in ((self.first, "stand first"), (self.exposure, "are shown")):
+            if balance is not None and balance["p"] is not None and balance["p"] < UNBALANCED:
+                off = max(
+                    balance["rankers"], key=lambda name: abs(np.subtract(*balance["rankers"][name]))
+                )  # fmt: skip
+                observed, expected = balance["rankers"][off]
+                found.append(
+                    f"documents of {off} {what} {observed:,.0f} times where the method expects {expected:,.0f} (p = "
+                    f"{balance['p']:.1g}). Are pages shown as they were drawn, and drawn anew for every user?"
+                )
+        if self.different_documents:
+            found.append(
+                f"in {_percent(self.different_documents)} of the impressions rankers returned different documents; "
+                "no method promises there that the better one wins"
+            )
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values that JSON can hold."""
+        return {
+            "units": self.units,
+            "effective_units": self.effective_units,
+            "top_share": self.top_share,
+            "without_clicks": self.without_clicks,
+            "no_preference": self.no_preference,
+            "fallbacks": self.fallbacks,
+            "missing": self.missing,
+            "different_documents": self.different_documents,
+            "first": self.first,
+            "exposure": self.exposure,
+            "warnings": list(self.warnings),
+        }
+
+
+def examine(tally: "Tally", moments: Moments | None = None) -> Health:
+    """Return the health of a tally's data; it must hold two units."""
+    moments = tally.moments() if moments is None else moments
+    evidence = tally.evidence
+    examined = evidence.examined
+    active, single = tally.activity()
+    told = moments.impressions + evidence.left_out if examined or evidence.fallbacks else 0
+    missing = dict(zip(tally.rankers, (evidence.missing / told).tolist(), strict=True)) if told else None
+    return Health(
+        units=moments.units,
+        effective_units=moments.effective,
+        top_share=_top_share(active, single, moments.units - len(active)),
+        without_clicks=evidence.without_clicks / evidence.clicks_known if evidence.clicks_known else None,
+        no_preference=evidence.no_preference / examined if examined else None,
+        fallbacks=evidence.fallbacks / told if told else None,
+        missing=missing,
+        different_documents=evidence.different_documents / examined if examined else None,
+        first=_balance(evidence.first, tally.rankers),
+        exposure=_balance(evidence.exposure, tally.rankers),
+    )
+
+
+def _balance(balance: Balance, rankers: tuple[str, ...]) -> dict[str, Any] | None:
+    if not balance.impressions:
+        return None
+    both = zip(balance.observed.tolist(), balance.expected.tolist(), strict=True)
+    tested = balance.test()
+    chi_square, freedom, p = (None, None, None) if tested is None else tested
+    return {
+        "impressions": balance.impressions,
+        "chi_square": chi_square,
+        "freedom": freedom,
+        "p": p,
+        "rankers": {name: [observed, expected] for name, (observed, expected) in zip(rankers, both, strict=True)},
+    }
+
+
+def _top_share(active: Ints, single: int, singles: int) -> float:
+    """Return the share of the most active 1 % of units; units of one impression are as active as their mean."""
+    total = int(active.sum()) + single
+    top = math.ceil((len(active) + singles) / 100)
+    if not total:
+        return 0.0
+    if len(active) > top:
+        active = np.partition(active, len(active) - top)[-top:]
+    each = single / singles if singles else 0.0
+    return float(np.maximum(active, each).sum() + each * max(top - len(active), 0)) / total
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

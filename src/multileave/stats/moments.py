@@ -1,0 +1,88 @@
+"""Moments: the few sums over units that intervals are made of."""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from multileave.outcome import Floats
+
+__all__ = ["Ints", "Moments", "differences", "pair_positions"]
+
+Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+class Moments(NamedTuple):
+    """What intervals need of a tally, for P pairs of rankers.
+
+    With S_u a unit's sum of preferences for a pair, n_u its impressions, N all impressions, U the number
+    of units and mu the mean per impression:
+
+    totals: float (P,), the sum of S_u over units.
+    variances: float (P,), the estimated variance of that sum about mu N, each unit left out in turn,
+
+        V = (U - 1) / U * sum_u (S_u - mu n_u)^2 / (1 - n_u / N)^2.
+
+    effective: the effective number of units, (sum n_u)^2 / sum n_u^2.
+    squares: float (P,), the sum of squared preferences of single impressions.
+    wins, losses: int (P,), the units whose sum is above and below zero.
+    """
+
+    impressions: int
+    units: int
+    effective: float
+    totals: Floats
+    variances: Floats
+    squares: Floats
+    wins: Ints
+    losses: Ints
+
+    @property
+    def means(self) -> Floats:
+        """The mean preference per impression, (P,)."""
+        return self.totals / self.impressions
+
+    @property
+    def errors(self) -> Floats:
+        """The standard error of each mean, (P,)."""
+        return np.sqrt(self.variances) / self.impressions
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of Student's t: one less than the effective number of units."""
+        return max(self.effective - 1.0, 1.0)
+
+    @property
+    def alike(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Where all units say exactly the same, and something, so that there is no variance to estimate."""
+        found: np.ndarray[Any, np.dtype[np.bool_]] = (self.variances == 0.0) & (self.totals != 0.0)
+        return found
+
+    @property
+    def clocks(self) -> Floats:
+        """The variance in terms of single impressions: N where each is a unit, more where units' are alike."""
+        single = np.maximum(self.squares / self.impressions - self.means**2, 0.0)
+        clocks = np.full_like(single, float(self.impressions))
+        np.divide(self.variances, single, out=clocks, where=single > 0.0)
+        return clocks
+
+
+_cache: dict[int, tuple[Ints, Ints]] = {}
+
+
+def pair_positions(size: int) -> tuple[Ints, Ints]:
+    """Return the positions n and m of the rankers of each pair, n < m.
+
+    >>> pair_positions(3)
+    (array([0, 0, 1]), array([1, 2, 2]))
+    """
+    if size not in _cache:
+        _cache[size] = np.triu_indices(size, 1)
+    return _cache[size]
+
+
+def differences(credits: Floats, tolerance: float) -> Floats:
+    """Return the preferences by pair for credits (..., R); equal credits that differ by rounding have none."""
+    first, second = pair_positions(credits.shape[-1])
+    pairs: Floats = credits[..., first] - credits[..., second]
+    pairs[np.abs(pairs) <= tolerance * np.abs(credits).max(axis=-1, keepdims=True)] = 0.0
+    return pairs

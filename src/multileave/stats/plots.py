@@ -1,0 +1,216 @@
+"""Plots of verdicts and plans: forest, matrix, preference over time, power.
+
+Matplotlib is used through its objects, never through pyplot, so nothing is shown or kept behind one's
+back; each function returns a Figure, which a notebook shows and `save` writes.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multileave.errors import MissingExtra, TallyError
+from multileave.stats.planning import Plan
+from multileave.stats.verdict import Verdict
+from multileave.stats.wording import evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["forest", "matrix", "over_time", "power_curve", "save"]
+
+DECIDED, OPEN, BAND, GREY = "#0072B2", "#8C8C8C", "#56B4E9", "#666666"
+MOST_PAIRS = 120  # of a forest that can still be read
+
+STYLE: Any = {
+    "text.parse_math": False,  # a name with a dollar sign is shown as it is
+    "font.size": 9.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+}
+
+
+def forest(verdict: Verdict) -> "Figure":
+    """Return every pair's preference with its interval, largest first; significant ones in colour."""
+    pairs = [pair if pair.preference >= 0 else pair.reversed for pair in verdict.pairs]
+    if len(pairs) > MOST_PAIRS:
+        raise TallyError(
+            f"there are {len(pairs)} pairs, too many for a forest plot (at most {MOST_PAIRS}). Use `matrix`, or fewer "
+            "rankers."
+        )
+    pairs.sort(key=lambda pair: pair.preference)
+    with _style():
+        figure = _figure(6.6, 0.95 + 0.26 * len(pairs))
+        axes: Axes = figure.subplots()
+        for y, pair in enumerate(pairs):
+            colour = DECIDED if pair.significant else OPEN
+            axes.plot([pair.low, pair.high], [y, y], color=colour, lw=1.6, solid_capstyle="butt")
+            axes.plot([pair.preference], [y], "o", color=colour, ms=4.5,
+                      mfc=colour if pair.significant else "white")  # fmt: skip
+        axes.axvline(0.0, color=GREY, lw=0.8)
+        axes.set_yticks(range(len(pairs)), [f"{upper} over {lower}" for upper, lower in (p.rankers for p in pairs)])
+        axes.set_ylim(-0.7, len(pairs) - 0.3)
+        axes.set_xlabel(_scale(verdict))
+        axes.set_title(_title(verdict, "filled: significant"), loc="left", fontsize=9.0)
+        _bare(axes)
+        axes.tick_params(axis="y", length=0)
+    return figure
+
+
+def matrix(verdict: Verdict) -> "Figure":
+    """Return a heat map of all preferences, best ranker first; significant ones in bold."""
+    order = [verdict.rankers.index(name) for name in verdict.copeland]
+    names = [verdict.rankers[n] for n in order]
+    values = verdict.preferences[np.ix_(order, order)]
+    limit = float(np.abs(values).max()) or 1.0
+    decimals = max(0, 2 - math.floor(math.log10(limit)) - 1)
+    size = len(names)
+    with _style():
+        figure = _figure(1.9 + 0.52 * size, 1.5 + 0.42 * size)
+        axes: Axes = figure.subplots()
+        drawn = np.where(np.eye(size, dtype=bool), np.nan, values)
+        image = axes.imshow(drawn, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")
+        for n in range(size):
+            for m in range(size):
+                if n != m and size <= 20:
+                    sure = verdict.pair(names[n], names[m]).significant
+                    axes.text(
+                        m, n, f"{values[n, m] + 0.0:+.{decimals}f}", ha="center", va="center", fontsize=7.0,
+                        color="white" if abs(values[n, m]) > 0.65 * limit else "black",
+                        fontweight="bold" if sure else "normal",
+                    )  # fmt: skip
+        axes.set_xticks(range(size), names, rotation=45, ha="left", rotation_mode="anchor")
+        axes.set_yticks(range(size), names)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02)
+        bar.set_label("row over column, per impression", fontsize=8.0)
+        figure.suptitle(_title(verdict, "bold: significant"), fontsize=9.0, x=0.02, ha="left")
+    return figure
+
+
+def over_time(verdicts: Sequence[Verdict], first: str, second: str) -> "Figure":
+    """Return how the preference for one ranker over another and its band developed, look by look.
+
+    verdicts: one for each look, in order, all of the same kind of interval.
+    """
+    if len(verdicts) < 2:
+        raise TallyError(f"there are {len(verdicts)} verdicts; a development takes two or more, one for each look.")
+    pairs = [verdict.pair(first, second) for verdict in verdicts]
+    shown = [verdict.impressions for verdict in verdicts]
+    with _style():
+        figure = _figure(6.6, 3.2)
+        axes: Axes = figure.subplots()
+        low, high = ([getattr(pair, name) for pair in pairs] for name in ("low", "high"))
+        axes.fill_between(shown, low, high, color=BAND, alpha=0.35, lw=0)
+        axes.plot(shown, [pair.preference for pair in pairs], color=DECIDED, lw=1.4)
+        axes.axhline(0.0, color=GREY, lw=0.8)
+        decided = next((n for n, pair in zip(shown, pairs, strict=True) if pair.significant), None)
+        if decided is not None:
+            axes.axvline(decided, color="#D55E00", lw=0.9, ls=(0, (4, 2)))
+            axes.annotate(
+                f"decided at {decided:,}", (decided, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -10),
+                textcoords="offset points", color="#D55E00", fontsize=8.0,
+            )  # fmt: skip
+        # The band of the first looks, wide as it is, would hide all that follows.
+        settled = [pair for n, pair in zip(shown, pairs, strict=True) if n >= 0.08 * shown[-1]] or pairs
+        edge = 1.1 * max(max(abs(pair.low), abs(pair.high)) for pair in settled)
+        axes.set_ylim(max(-edge, min(1.2 * min(low), 0.0)), min(edge, max(1.2 * max(high), 0.0)))
+        axes.set_xlim(shown[0], shown[-1])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_xlabel("impressions")
+        axes.set_ylabel(f"{first} over {second},\nper impression")
+        axes.set_title(_title(verdicts[-1]), loc="left", fontsize=9.0)
+        _bare(axes)
+    return figure
+
+
+def power_curve(plan: Plan) -> "Figure":
+    """Return the chance that the difference is seen, over the number of users."""
+    points = plan.curve()
+    with _style():
+        figure = _figure(5.6, 3.4)
+        axes: Axes = figure.subplots()
+        axes.plot([units for units, _ in points], [chance for _, chance in points], color=DECIDED, lw=1.6)
+        axes.plot([plan.units], [plan.power], "o", color="#D55E00", ms=5)
+        axes.plot(
+            [points[0][0], plan.units, plan.units], [plan.power, plan.power, 0.0], color="#D55E00", lw=0.8, ls="--"
+        )
+        axes.annotate(
+            f"{plan.units:,} users", (plan.units, plan.power), xytext=(8, -12), textcoords="offset points",
+            color="#D55E00", fontsize=8.5,
+        )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_xlim(points[0][0], points[-1][0])
+        axes.set_ylim(0.0, 1.02)
+        ticks = _round_ticks(points[0][0], points[-1][0])
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("users")
+        axes.set_ylabel("power")
+        looks = "valid at any time, at the last look" if plan.interval == "anytime" else "one look"
+        pairs = f", {plan.comparisons} pairs" if plan.comparisons > 1 else ""
+        axes.set_title(
+            f"chance to see {plan.effect:g} per impression, {100 * plan.confidence:g} % confidence, {looks}{pairs}",
+            loc="left", fontsize=9.0,
+        )  # fmt: skip
+        axes.grid(axis="y", color="#dddddd", lw=0.6)
+        _bare(axes)
+    return figure
+
+
+def save(figure: "Figure", path: str | Path) -> Path:
+    """Write a figure as its suffix says, .png, .pdf or .svg, without a date in it."""
+    target = Path(path)
+    if target.suffix not in (".png", ".pdf", ".svg"):
+        raise TallyError(
+            f"a figure cannot be written to {str(target)!r}; expected a name ending in .png, .pdf or .svg."
+        )
+    metadata: dict[str, Any] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}[target.suffix]
+    try:
+        with _style():
+            figure.savefig(target, dpi=160, metadata=metadata)
+    except OSError as error:
+        raise TallyError(f"{target} cannot be written: {error.strerror}. Choose another place.") from error
+    return target
+
+
+def _figure(width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _style() -> Any:
+    try:
+        import matplotlib
+        import matplotlib.figure
+    except ImportError as error:
+        raise MissingExtra("figures need Matplotlib, which is absent: pip install 'multileave[stats]'") from error
+    return matplotlib.rc_context(STYLE)
+
+
+def _bare(axes: "Axes") -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _scale(verdict: Verdict) -> str:
+    return f"mean preference per impression, {100 * verdict.confidence:g} % intervals"
+
+
+def _title(verdict: Verdict, *more: str) -> str:
+    return "; ".join([evidence(verdict), *(["valid at any time"] if verdict.anytime else []), *more])
+
+
+def _round_ticks(least: float, most: float) -> list[int]:
+    """Return 1, 2 and 5 times powers of ten between two numbers."""
+    low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
+    found = [m * 10**e for e in range(low, high + 1) for m in (1, 2, 5)]
+    return [tick for tick in found if least <= tick <= most]

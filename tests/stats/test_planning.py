@@ -1,0 +1,156 @@
+"""Plans: closed forms where there are some, and simulated experiments that reach the promised power."""
+
+import math
+
+import numpy as np
+import pytest
+
+from multileave.errors import TallyError
+from multileave.stats import Design, Rules, Tally, plan
+from multileave.stats.intervals import clustered
+from multileave.stats.planning import power, units_to_decide
+from multileave.stats.sequence import anytime
+
+AB = ("a", "b")
+
+
+def test_many_units_follow_the_textbook_formula():
+    for effect, wanted, z in ((0.01, 0.8, 0.8416), (0.02, 0.9, 1.2816)):
+        made = plan(Design(1.0), effect, power=wanted)
+        assert made.units == pytest.approx(((1.96 + z) / effect) ** 2, rel=0.001)
+        assert (
+            power(Design(1.0), effect, made.units, Rules())
+            >= wanted
+            > power(Design(1.0), effect, made.units - 1, Rules())
+        )
+
+
+def test_few_units_need_more_for_students_t():
+    made = plan(Design(1.0), 1.0)
+    assert made.units == 10  # the textbook's n for a t test of d = 1; the normal formula gives 8
+    assert plan(Design(1.0, effective=0.3), 0.2).units > plan(Design(1.0), 0.2).units
+
+
+def test_more_pairs_and_any_number_of_looks_take_more_units():
+    one = plan(Design(1.0), 0.1).units
+    assert plan(Design(1.0), 0.1, comparisons=10).units > 1.5 * one
+    assert 2.0 * one < plan(Design(1.0), 0.1, interval="anytime").units < 3.5 * one
+
+
+def test_assumptions_about_users_give_the_variance_of_their_mean():
+    rng = np.random.default_rng(0)
+    users, r, sd = 200_000, 0.3, 2.0
+    counts = np.ceil(rng.lognormal(1.0, 0.7, users)).astype(int)
+    taste = rng.normal(0.0, sd * math.sqrt(r), users)
+    sums = taste * counts + rng.normal(0.0, sd * math.sqrt(1 - r), users) * np.sqrt(counts)
+    tally = Tally.from_sums(
+        AB, list(range(users)), counts, np.column_stack([sums, 0 * sums]), np.array([sd**2 * counts.sum()])
+    )
+    (found,) = Design.of_moments(tally.moments())
+    assumed = Design.assumed(sd, counts.mean(), correlation=r, spread=counts.std() / counts.mean())
+    for name in ("deviation", "impressions", "clock", "effective"):
+        assert getattr(found, name) == pytest.approx(getattr(assumed, name), rel=0.03), name
+
+
+def reached(made, effect, interval, repetitions=400):
+    """The share of simulated experiments of the planned size that see the effect."""
+    rng = np.random.default_rng(5)
+    seen = 0
+    for _ in range(repetitions):
+        counts = 1 + rng.poisson(2.0, made.units)
+        taste = rng.normal(effect, 0.4, made.units)
+        sums = taste * counts + rng.normal(0.0, 1.0, made.units) * np.sqrt(counts)
+        tally = Tally.from_sums(
+            AB, range(made.units), counts, np.column_stack([sums, 0 * sums]), np.array([1.16 * counts.sum()])
+        )
+        found = interval(tally.moments(), 0.95)
+        seen += found.lows[0] > 0.0
+    return seen / repetitions
+
+
+@pytest.mark.parametrize(("kind", "interval"), [("clustered", clustered), ("anytime", anytime)])
+def test_a_planned_sample_reaches_its_power(kind, interval):
+    sd = math.sqrt(1.16)
+    design = Design.assumed(sd, 3.0, correlation=0.16 / 1.16, spread=math.sqrt(2.0) / 3.0)
+    made = plan(design, 0.12, interval=kind)
+    # The standard error of 400 repetitions is 2 %.
+    assert reached(made, 0.12, interval) == pytest.approx(0.8, abs=0.06)
+
+
+def test_the_verdict_says_how_many_more_users_it_takes():
+    rng = np.random.default_rng(1)
+    credits = np.column_stack([rng.normal(0.0, 1.0, 400), np.zeros(400)])
+    credits[:, 0] += 0.05 - credits[:, 0].mean()
+    tally = Tally.from_sums(AB, list(range(400)), np.ones(400, dtype=int), credits, np.array([400.0]))
+    for interval in ("clustered", "anytime"):
+        verdict = tally.verdict(interval=interval)
+        (design,) = Design.of_moments(tally.moments())
+        total = plan(design, 0.05, interval=interval).units
+        assert verdict.pairs[0].more_units == pytest.approx(total - 400, rel=0.02)
+        assert f"about {round(total - 400, -2):,} more impressions needed" in str(verdict)
+
+
+def test_what_is_out_of_sight_is_not_promised():
+    credits = np.column_stack([np.random.default_rng(1).normal(0.0, 1.0, 400), np.zeros(400)])
+    credits[:, 0] += 0.0005 - credits[:, 0].mean()
+    tally = Tally.from_sums(AB, list(range(400)), np.ones(400, dtype=int), credits, np.array([400.0]))
+    verdict = tally.verdict()
+    assert verdict.pairs[0].more_units is None
+    assert "over 100 times as many impressions needed" in str(verdict)
+
+
+def test_needs_are_solved_for_the_sequence_before_and_after_its_time():
+    for effect in (0.01, 0.1, 0.5):
+        rng = np.random.default_rng(1)
+        credits = np.column_stack([rng.normal(0.0, 1.0, 300), np.zeros(300)])
+        credits[:, 0] += effect - credits[:, 0].mean()
+        tally = Tally.from_sums(AB, list(range(300)), np.ones(300, dtype=int), credits, np.array([300.0]))
+        moments = tally.moments()
+        (design,) = Design.of_moments(moments)
+        rules = Rules(interval="anytime")
+        needed = float(units_to_decide(moments, rules, 1)[0])
+        assert power(design, effect, needed, rules) == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_plan_reads_as_a_sentence_and_as_json():
+    import json
+
+    made = plan(Design.assumed(1.0, 4.0), 0.05, interval="anytime", comparisons=3)
+    assert str(made).startswith(
+        f"about {made.units:,} users ({4 * made.units:,} impressions) to see a preference of 0.05"
+    )
+    assert "looking as often as you like, 3 pairs (Bonferroni)" in str(made)
+    data = json.loads(json.dumps(made.to_dict()))
+    curve = {point["units"]: point["power"] for point in data["curve"]}
+    assert sorted(curve.values()) == list(curve.values())
+    assert min(curve) < made.units < max(curve)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: plan(Design(1.0), 0.0), "the effect is 0.0"),
+        (lambda: plan(Design(1.0), math.nan), "the effect is nan"),
+        (lambda: plan(Design(1.0), None), "the effect is None"),
+        (lambda: plan(Design(1.0), 0.1, power=1.0), "the power is 1.0"),
+        (lambda: plan(Design(1.0), 0.1, power=0.2, confidence=0.5), "chance of a false alarm"),
+        (lambda: plan(Design(1.0), 0.1, confidence=95), "confidence is 95"),
+        (lambda: plan(Design(1.0), 0.1, comparisons=0), "comparisons is 0"),
+        (lambda: plan(Design(1.0), 0.1, interval="x"), "interval is 'x'"),
+        (lambda: plan(Design(1.0), 1e-9), "more than 1e\\+12 users"),
+        (lambda: Design.assumed(0.0), "standard deviation is 0.0"),
+        (lambda: Design.assumed(-1.0), "standard deviation is -1.0"),
+        (lambda: Design.assumed(1.0, 0.5), "impressions per user is 0.5"),
+        (lambda: Design.assumed(1.0, correlation=2.0), "correlation is 2.0"),
+        (lambda: Design.assumed(1.0, spread=-1.0), "spread is -1.0"),
+        (lambda: Design.assumed(math.inf), "standard deviation is inf"),
+    ],
+)
+def test_plans_that_make_no_sense_say_what_is_missing(call, words):
+    with pytest.raises(TallyError, match=words):
+        call()
+
+
+def test_a_tally_without_preferences_has_no_design():
+    tally = Tally.from_sums(AB, [1, 2], np.ones(2, dtype=int), np.zeros((2, 2)), np.zeros(1))
+    assert Design.of_moments(tally.moments()) == [None]
