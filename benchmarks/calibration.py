@@ -1,6 +1,6 @@
 """Do verdicts hold what they promise? Simulated experiments in which the truth is known.
 
-    .venv/bin/python benchmarks/calibration.py            about 15 minutes on two cores
+    .venv/bin/python benchmarks/calibration.py            35 minutes of one busy core
     .venv/bin/python benchmarks/calibration.py --quick    a tenth of the repetitions
 
 Users search and click through the library's own draw and credit kernels. For every impression each ranker
@@ -212,6 +212,7 @@ ROWS: list[dict[str, object]] = []
 
 def report(part: str, what: str, found: str, wanted: str, held: bool | None) -> None:
     """Print one line of the table."""
+    held = None if held is None else bool(held)  # NumPy's is no JSON
     mark = {True: "yes", False: "NO", None: ""}[held]
     ROWS.append({"part": part, "what": what, "found": found, "wanted": wanted, "held": held})
     print(f"{part:<12} {what:<66} {found:<18} {wanted:<14} {mark}", flush=True)

@@ -110,6 +110,35 @@ def not_compilable(x):
     return len({"a": [x]}["a"]) + int(str(x))
 
 
+@kernel
+def allocating(x):
+    return np.zeros(3).sum() + x[0]
+
+
+@kernel
+def allocating_unnamed(x):
+    doubled = x + x
+    return doubled.sum()
+
+
+@pytest.mark.fast
+def test_a_kernel_may_allocate_and_be_called_by_another():
+    @kernel
+    def both(x):
+        return allocating(x) + allocating_unnamed(x)
+
+    for _ in range(2):
+        assert allocating(np.array([1.0, 2.0])) == 1
+        assert allocating_unnamed(np.array([1.0, 2.0])) == 6
+        assert both(np.array([1.0, 2.0])) == 7
+
+
+@needs_compiler
+def test_only_kernels_that_allocate_count_references():
+    assert not next_word.compiled.targetoptions["_nrt"]
+    assert allocating.compiled.targetoptions["_nrt"]
+
+
 @needs_compiler
 def test_what_cannot_be_compiled_runs_as_python_with_one_warning():
     with pytest.warns(MultileaveWarning, match="cannot be compiled"):

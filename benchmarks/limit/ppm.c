@@ -1,8 +1,8 @@
 /* The limit: the study loop of ppm in plain C, for `limit.py` to measure the compiled Python against.
 
-   It reads the blocks that multileave.study.engine packs, one of int32 for every query,
+   It reads what multileave.study.engine packs, for every query a block of int32 and some rows of R int32,
 
-       depth, U | entering (depth) | lengths (R) | labels (U) | top (R, depth) | ranks (U, R)
+       depth, U | entering (depth) | labels (U)          lengths | top, transposed (depth) | ranks (U)
 
    and draws, clicks and infers as multileave does, word for word of the generator: the same seed gives the
    same pages, the same clicks and, but for rounding, the same credits. It is written for this one method,
@@ -122,8 +122,8 @@ static inline void credit(const int32_t *ranks, int64_t rankers, const int32_t *
 }
 
 /* Simulate impressions and add their credits to `total` (R); 0 if the sizes are within the limits. */
-int simulate(int64_t impressions, const int32_t *blocks, const int64_t *starts, int64_t queries, int64_t rankers,
-             int64_t k, const double *user, int64_t grades, uint64_t *rng, double *total)
+int simulate(int64_t impressions, const int32_t *blocks, const int32_t *rows, const int64_t *starts, int64_t queries,
+             int64_t rankers, int64_t k, const double *user, int64_t grades, uint64_t *rng, double *total)
 {
     if (rankers > MOST_RANKERS || k + 1 > MOST_SHOWN)
         return 1;
@@ -132,11 +132,12 @@ int simulate(int64_t impressions, const int32_t *blocks, const int64_t *starts, 
     double credits[MOST_RANKERS];
     uint64_t s[4] = {rng[0], rng[1], rng[2], rng[3]};
     for (int64_t impression = 0; impression < impressions; impression++) {
-        const int32_t *block = blocks + starts[below(s, (uint64_t)queries)];
-        int64_t depth = block[0], documents = block[1];
+        const int64_t *start = starts + 2 * below(s, (uint64_t)queries);
+        const int32_t *block = blocks + start[0];
+        int64_t depth = block[0];
         const int32_t *entering = block + 2;
-        const int32_t *labels = entering + depth + rankers;
-        const int32_t *ranks = labels + documents + rankers * depth;
+        const int32_t *labels = entering + depth;
+        const int32_t *ranks = rows + rankers * (start[1] + 1 + depth);
         int64_t m = draw(entering, depth, k + 1, s, shown, choices);
         int64_t last = click(labels, shown, m < k ? m : k, user, user + grades, s, clicks);
         if (last < 0)

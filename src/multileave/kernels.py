@@ -11,6 +11,11 @@ outermost function, and would keep a loop that inlined an edited kernel of anoth
 A loop that is the same for every method names `draw` and `credit` as globals that stand for nothing;
 `Kernel.bind` compiles it with a method's own kernels in their place. The parts are inlined as if they
 had been written there, and unlike a closure the result is found again in the cache.
+
+Two things that Numba does for every function cost more than our kernels themselves. It counts references
+to arrays, atomically, for every view and call: kernels are compiled without (`_nrt`), as their arrays
+belong to the caller, unless one allocates. And it makes wrappers for Python and C, more code than a small
+kernel has: a kernel that another one names is compiled without.
 """
 
 import functools
@@ -32,26 +37,37 @@ __all__ = ["Kernel", "cache_directory", "kernel"]
 
 _lock = threading.RLock()
 
+# A kernel that names one of these needs references to be counted. Others that do are found when they
+# cannot be compiled without; these are only found sooner.
+ALLOCATING = {"arange", "copy", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"}
+
 
 class Kernel:
     """A function of arrays and numbers that is compiled when it is first called.
 
-    Inside a kernel only NumPy arrays, numbers and other kernels may be used. If it cannot be
-    compiled it runs as plain Python, with one warning.
+    Inside a kernel only NumPy arrays, numbers and other kernels may be used, and it returns numbers. If
+    it cannot be compiled it runs as plain Python, with one warning.
     """
 
     def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
         self.function = function
         self.parts = parts or {}
+        self._forms: dict[tuple[bool, bool], Callable[..., Any]] = {}
         self._compiled: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the compiled function, or the function itself if it cannot be compiled."""
         try:
-            return self.compiled(*arguments)
+            return (self._compiled or self.compiled)(*arguments)
         except Exception as error:
-            if type(error).__module__ != "numba.core.errors":
+            if not _is_numbas(error):
+                raise
+            self._compiled = self._form(called=True, counting=True)  # perhaps it allocates
+        try:
+            return self._compiled(*arguments)
+        except Exception as error:
+            if not _is_numbas(error):
                 raise
             warnings.warn(
                 f"{self.__module__}.{self.name} cannot be compiled and runs as plain Python, much slower: "
@@ -59,8 +75,8 @@ class Kernel:
                 MultileaveWarning,
                 stacklevel=2,
             )
-            self._compiled = _uncompiled(self._rebuilt(self._named_kernels()))
-            return self._compiled(*arguments)
+            self._compiled = _uncompiled(self._rebuilt(self._named_kernels(), "plain"))
+        return self._compiled(*arguments)
 
     def __get__(self, instance: object, owner: type | None = None) -> "Kernel":
         return self  # a kernel in a class body is a static method
@@ -85,10 +101,18 @@ class Kernel:
     def compiled(self) -> Callable[..., Any]:
         """The compiled function, made when first asked for."""
         if self._compiled is None:
-            with _lock:
-                if self._compiled is None:
-                    self._compiled = self._compile()
+            allocates = any(_global_names(part.function.__code__) & ALLOCATING for part in self._reachable())
+            self._compiled = self._form(called=True, counting=allocates)
         return self._compiled
+
+    def _form(self, *, called: bool, counting: bool) -> Callable[..., Any]:
+        """Return the function compiled to be called from Python, or else to be part of another kernel."""
+        form = called, counting
+        if form not in self._forms:
+            with _lock:
+                if form not in self._forms:
+                    self._forms[form] = self._compile(called=called, counting=counting)
+        return self._forms[form]
 
     def _named_kernels(self) -> dict[str, "Kernel"]:
         """Return the kernels this function names, by their names."""
@@ -109,20 +133,31 @@ class Kernel:
         for part in self._named_kernels().values():
             yield from part._reachable(seen)
 
-    def _compile(self) -> Callable[..., Any]:
+    def _compile(self, *, called: bool, counting: bool) -> Callable[..., Any]:
         import numba
 
-        function = self._rebuilt({name: part.compiled for name, part in self._named_kernels().items()})
+        parts = {
+            name: part._form(called=name in self.parts, counting=counting)  # what is bound, Python calls as well
+            for name, part in self._named_kernels().items()
+        }
+        function = self._rebuilt(parts, f"{called} {counting}")
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return _uncompiled(function)
         directory = self._directory()
+        options: dict[str, Any] = {
+            "cache": directory is not None,
+            "error_model": "numpy",
+            "nogil": True,
+            "_nrt": counting,
+            "forceinline": called,
+            "no_cpython_wrapper": not called,
+            "no_cfunc_wrapper": True,
+        }
         with _numba_cache(numba.config, directory):
-            compiled: Callable[..., Any] = numba.njit(cache=directory is not None, error_model="numpy", nogil=True)(
-                function
-            )
+            compiled: Callable[..., Any] = numba.njit(**options)(function)
         return compiled
 
-    def _rebuilt(self, parts: dict[str, Any]) -> types.FunctionType:
+    def _rebuilt(self, parts: dict[str, Any], form: str) -> types.FunctionType:
         """Return the function with the kernels it names replaced, named so that the cache tells it apart."""
         function = types.FunctionType(
             self.function.__code__,
@@ -130,7 +165,8 @@ class Kernel:
             self.function.__name__,
             self.function.__defaults__,
         )
-        function.__qualname__ = f"{self.function.__name__}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+        digest = hashlib.sha256(f"{self.name} {form}".encode()).hexdigest()[:8]
+        function.__qualname__ = f"{self.function.__name__}_{digest}"
         function.__module__ = self.function.__module__
         return function
 
@@ -146,7 +182,7 @@ class Kernel:
         if base is None:
             return None
         key = hashlib.sha256(f"{numba.__version__} {sys.version} {platform.machine()}".encode())
-        for source in sources:
+        for source in (__file__, *sources):  # this file, as it says how kernels are compiled
             key.update(_digest(source))
         return base / key.hexdigest()[:20]
 
@@ -235,6 +271,10 @@ def _global_names(code: types.CodeType) -> set[str]:
         if isinstance(constant, types.CodeType):
             names |= _global_names(constant)
     return names
+
+
+def _is_numbas(error: Exception) -> bool:
+    return type(error).__module__ == "numba.core.errors"
 
 
 def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -71,21 +71,23 @@ def preference_matrix(kind: Kind, values: Floats) -> Floats:
 
 @kernel
 def add_preferences(kind, values, total):  # type: ignore[no-untyped-def]
-    """Add the preferences of one impression to `total` (R, R): kind 0 difference, 1 sign, 2 matrix."""
+    """Add one impression's preferences to `total` (R, R): kind 1 sign, of (1, R) credits; 2 matrix, of (R, R).
+
+    All R columns are added, though those above the diagonal would do: rows of one length are faster.
+    """
     rankers = total.shape[0]
-    largest = 0.0
-    if kind == 1:
+    if kind == 2:
         for n in range(rankers):
-            largest = max(largest, abs(values[0, n]))
-    for n in range(rankers):
-        for m in range(rankers):
-            if kind == 2:
+            for m in range(rankers):
                 total[n, m] += values[n, m]
-            else:
-                difference = values[0, n] - values[0, m]
-                if kind == 0:
-                    total[n, m] += difference
-                elif difference > TOLERANCE * largest:
-                    total[n, m] += 1.0
-                elif difference < -TOLERANCE * largest:
-                    total[n, m] -= 1.0
+        return
+    credits = values[0]
+    largest = 0.0
+    for n in range(rankers):
+        largest = max(largest, abs(credits[n]))
+    least = TOLERANCE * largest
+    for n in range(rankers):
+        ours, row = credits[n], total[n]
+        for m in range(rankers):
+            difference = ours - credits[m]
+            row[m] += np.int32(np.int32(difference > least) - np.int32(difference < -least))

@@ -50,8 +50,12 @@ class Source(Protocol):
     lengths: Ints
     longest: int
 
-    def number(self, depth: int, *, check: bool) -> Table:
-        """Number the documents of the first `depth` ranks; `check` that none is there twice."""
+    def number(self, depth: int, *, whole: bool) -> Table:
+        """Number the documents of the first `depth` ranks.
+
+        whole: `ranks` will be asked for, and checks the whole rankings; otherwise no more than these
+        ranks is read, and checked here.
+        """
         ...
 
     def ids(self, numbers: Ints) -> list[Hashable]:
@@ -111,14 +115,14 @@ class _ArraySource:
         self.array: Longs = np.ascontiguousarray(array, dtype=np.int64)
         self.documents: Longs = np.zeros(0, dtype=np.int64)
 
-    def number(self, depth: int, *, check: bool) -> Table:
+    def number(self, depth: int, *, whole: bool) -> Table:
         rankers, longest = self.array.shape
         depth = min(depth, longest)
         top = np.empty((rankers, depth), dtype=np.int32)
         entering = np.empty(depth, dtype=np.int32)
         self.documents = np.empty(rankers * depth, dtype=np.int64)
         slots = np.zeros(_table_size(rankers * depth), dtype=np.int32)
-        row = _number_array(self.array, self.lengths, check, top, entering, self.documents, slots)
+        row = _number_array(self.array, self.lengths, not whole, top, entering, self.documents, slots)
         if row >= 0:
             raise self._repeat(row, depth)
         return Table(top, entering)
@@ -165,8 +169,8 @@ class _ListSource(_ArraySource):
         self.longest = max(lengths)
         self.decode: list[Hashable] = []
 
-    def number(self, depth: int, *, check: bool) -> Table:
-        read = [ranking[:depth] for ranking in self.lists] if check else self.lists
+    def number(self, depth: int, *, whole: bool) -> Table:
+        read = self.lists if whole else [ranking[:depth] for ranking in self.lists]
         lengths = list(map(len, read))
         try:
             codes = dict.fromkeys(chain.from_iterable(read))
@@ -182,7 +186,7 @@ class _ListSource(_ArraySource):
         else:
             self.array = np.empty((len(read), longest), dtype=np.int64)
             self.array[np.arange(longest) < np.array(lengths)[:, None]] = flat
-        return super().number(depth, check=check)
+        return super().number(depth, whole=whole)
 
     def ids(self, numbers: Ints) -> list[Hashable]:
         return [self.decode[code] for code in self.documents[numbers].tolist()]

@@ -37,7 +37,7 @@ def count_lists(draws, base, counts, top, entering, ranks, lengths, k, params, r
 def frequencies(method, rankings, k, seed):
     """Return how often each visible list is drawn, by the method's own kernel."""
     source = read_rankings(rankings)
-    table = source.number(method.read_depth(k, source.longest), check=True)
+    table = source.number(method.read_depth(k, source.longest), whole=True)
     ranks = source.ranks(np.arange(table.documents, dtype=np.int32))
     base = table.documents
     counts = np.zeros(base**k, dtype=np.int64)

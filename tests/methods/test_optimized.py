@@ -28,7 +28,7 @@ ALL = Optimized(samples="all")
 def solve(method, rankings, k, seed=0):
     """Return what the draw kernel leaves in its scratch, {list: probability}, and what it drew and reported."""
     source = read_rankings(rankings)
-    table = source.number(method.read_depth(k, int(source.lengths.max())), check=False)
+    table = source.number(method.read_depth(k, int(source.lengths.max())), whole=True)
     ranks = source.ranks(np.arange(table.documents, dtype=np.int32))
     integers, floats = method.workspace(len(rankings), table.documents, k)
     work_i, work_f = np.full(integers, 77, dtype=np.int32), np.full(floats, np.nan)

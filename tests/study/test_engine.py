@@ -33,7 +33,7 @@ def step_by_step(
     for impression_number in range(impressions):
         labels, rankings = data.query(int(below(rng, len(data))))
         source = read_rankings(rankings)
-        table = source.number(method.read_depth(k, len(labels)), check=True)
+        table = source.number(method.read_depth(k, len(labels)), whole=True)
         everything = source.ranks(np.arange(table.documents, dtype=np.int32))
         drawn = np.zeros(k + method.beyond(), dtype=np.int32)
         note = np.zeros(k + method.beyond(), dtype=np.int32)
@@ -74,23 +74,31 @@ def test_what_is_packed_is_what_the_api_reads() -> None:
     data = synthetic(queries=5, documents=(2, 30), rankers=3, seed=6)
     packed = pack(data, method, 4)
     most = 0
-    for q, start in enumerate(packed.starts.tolist()):
+    for q, (at, row) in enumerate(packed.starts.tolist()):
         labels, rankings = data.query(q)
         source = read_rankings(rankings)
-        table = source.number(method.read_depth(4, len(labels)), check=True)
+        table = source.number(method.read_depth(4, len(labels)), whole=True)
         numbers = np.arange(table.documents, dtype=np.int32)
-        block = [
-            *(table.top.shape[1], table.documents),
-            *table.entering,
-            *source.lengths,
-            *labels[source.ids(numbers)],
-            *table.top.ravel(),
-            *source.ranks(numbers).ravel(),
-        ]
-        assert packed.blocks[start : start + len(block)].tolist() == block
+        depth = table.top.shape[1]
+        block = [depth, table.documents, *table.entering, *labels[source.ids(numbers)]]
+        rows = [source.lengths, *table.top.T, *source.ranks(numbers)]
+        assert packed.blocks[at : at + len(block)].tolist() == block
+        assert np.array_equal(packed.rows[row : row + len(rows)], rows)
         most = max(most, table.documents)
-    assert len(packed.blocks) == start + len(block)
+    assert len(packed.blocks) == at + len(block)
+    assert len(packed.rows) == row + len(rows)
     assert packed.documents == most
+
+
+@pytest.mark.fast
+def test_simulations_may_share_what_is_packed() -> None:
+    data = synthetic(queries=10, documents=15, rankers=3, seed=2)
+    packed = pack(data, get_method("ppm"), 10)
+    for name in ("perfect", "informational"):
+        own, shared = (Simulation(data, "ppm", user(name, 5), seed=5, packed=p) for p in (None, packed))
+        own.run(50)
+        shared.run(50)
+        assert np.array_equal(own.preferences, shared.preferences)
 
 
 @pytest.mark.fast

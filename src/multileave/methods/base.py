@@ -67,6 +67,11 @@ class Method:
         """What the credits mean: "difference", "sign" (R credits) or "matrix" (R by R preferences)."""
         return "difference"
 
+    @property
+    def reads_below(self) -> int | None:
+        """How many of the documents below the last click inference reads; None if all."""
+        return None
+
     def params(self) -> Sequence[float]:
         """Return the parameters as the kernels read them."""
         return ()
@@ -136,7 +141,7 @@ class Method:
         state = seed_state(seed)
         k = size - len(pins)
         length = k + self.beyond()
-        table = source.number(self.read_depth(k, source.longest), check=not self.keeps_ranks)
+        table = source.number(self.read_depth(k, source.longest), whole=self.keeps_ranks)
         rankers, documents = len(source.names), table.documents
         ranks = np.empty((0, rankers), dtype=np.int32)
         if self.draw_reads_ranks:

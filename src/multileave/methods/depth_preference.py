@@ -26,6 +26,8 @@ from multileave.kernels import kernel
 from multileave.methods.base import Method, check_choice, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import (
+    add_agreements,
+    agreement,
     best_ranks,
     chances_to_stay,
     choice_lists,
@@ -60,14 +62,13 @@ def credit_depths(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
             if depth == 0.0:
                 for n in range(rankers):
                     counts = min(mine[n], theirs[n]) <= k
-                    out[n] += weight * (counts * ((mine[n] < theirs[n]) - (mine[n] > theirs[n])))
+                    out[n] += weight * (counts * agreement(mine[n], theirs[n]))
             elif depth == 1.0:
                 for n in range(rankers):
                     use = max(k + 1 - min(mine[n], theirs[n]), 0)
-                    out[n] += weight / k * (use * ((mine[n] < theirs[n]) - (mine[n] > theirs[n])))
+                    out[n] += weight / k * (use * agreement(mine[n], theirs[n]))
             else:
-                for n in range(rankers):
-                    out[n] += weight * ((mine[n] < theirs[n]) - (mine[n] > theirs[n]))
+                add_agreements(weight, mine, theirs, out)
 
 
 @register

@@ -28,6 +28,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods.base import Method, check_choice, register
@@ -75,15 +77,16 @@ def preferred_pairs(rule: str, length: int, clicks: Sequence[int]) -> Iterator[t
 @kernel
 def draw_choices(top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f):  # type: ignore[no-untyped-def]
     """Draw uniformly from the choice sets, filling `shown`. note: the number of choices at each rank."""
-    depth = len(entering)
     pool = work_i  # the documents that may be drawn, the first `size` of it
     size = 0
-    known = 0
+    known = np.int64(0)
     for x in range(len(shown)):
-        while known < entering[min(x, depth - 1)]:
-            pool[size] = known
-            size += 1
-            known += 1
+        if x < len(entering):
+            shift = size - known
+            for document in range(known, entering[x]):
+                pool[shift + document] = document
+            size = shift + entering[x]
+            known = np.int64(entering[x])
         if size == 0:
             return x
         choice = below(rng, size)
@@ -97,8 +100,8 @@ def draw_choices(top, entering, ranks, lengths, k, params, rng, shown, note, sta
 @kernel
 def best_ranks(ranks, best):  # type: ignore[no-untyped-def]
     """Fill `best` with each document's best rank over rankers."""
-    for x in range(ranks.shape[0]):
-        least = ABSENT
+    for x in range(len(best)):
+        least = np.int32(ABSENT)
         for n in range(ranks.shape[1]):
             least = min(least, ranks[x, n])
         best[x] = least
@@ -112,41 +115,56 @@ def chances_to_stay(note, stay):  # type: ignore[no-untyped-def]
     that span it do not occur, so its factor is left out.
     """
     stay[0] = 1.0
-    for x in range(len(note)):
+    for x in range(len(stay) - 1):
         stay[x + 1] = stay[x] * (1.0 - 1.0 / note[x] if note[x] > 1 else 1.0)
+
+
+@kernel
+def agreement(better, worse):  # type: ignore[no-untyped-def]
+    """Return 1 if the rank of the better document is the smaller, -1 if it is the larger, 0 if both are absent.
+
+    Without a branch: which of two documents a ranker places first is what a processor cannot predict.
+    """
+    return np.int32(np.int32(better < worse) - np.int32(better > worse))
+
+
+@kernel
+def add_agreements(weight, better, worse, out):  # type: ignore[no-untyped-def]
+    """Add the weight for every ranker that agrees, subtract it for those that do not."""
+    for n in range(len(out)):
+        out[n] += weight * agreement(better[n], worse[n])
 
 
 @kernel
 def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
     """Add up the preferences; params[0] is the pair rule: 0 equation, 1 local, 2 all."""
-    m, rankers = ranks.shape
+    m = len(clicks)
     rule = params[0]
-    best = work_i[:m]
-    stay = work_f[: m + 1]
-    best_ranks(ranks, best)
-    chances_to_stay(note, stay)
+    clicked = work_i[:m]
+    count = 0
     last = -1
     for x in range(m):
         if clicks[x]:
+            clicked[count] = x
+            count += 1
             last = x
-    for j in range(m):
+    seen = m if rule == 2.0 else min(last + 2, m)  # no document further down is part of a pair
+    best = work_i[m : m + seen]
+    stay = work_f[: seen + 1]
+    best_ranks(ranks, best)
+    chances_to_stay(note, stay)
+    for j in range(seen):
         if clicks[j]:
             continue
-        below_click = j > 0 and clicks[j - 1]
-        if rule < 2.0 and j > last and not below_click:
-            continue
-        for i in range(m):
-            if not clicks[i] or (rule == 1.0 and i < j - 1):
+        for click in range(count):
+            i = clicked[click]
+            if rule == 1.0 and i < j - 1:
                 continue
             threshold = max(best[i], best[j])
             if min(i, j) + 1 < threshold:
                 continue
             weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
-            for n in range(rankers):
-                if ranks[i, n] < ranks[j, n]:
-                    out[n] += weight
-                elif ranks[i, n] > ranks[j, n]:
-                    out[n] -= weight
+            add_agreements(weight, ranks[i], ranks[j], out)
 
 
 @register
@@ -173,6 +191,11 @@ class PairwisePreference(Method):
     def __post_init__(self) -> None:
         check_choice(self, "pairs", ("equation", "local", "all"))
         check_choice(self, "hidden", (True, False))
+
+    @property
+    def reads_below(self) -> int | None:
+        """The document directly below the last click is the last in a pair, but for "all" pairs."""
+        return None if self.pairs == "all" else 1
 
     def params(self) -> Sequence[float]:
         """Return the pair rule."""

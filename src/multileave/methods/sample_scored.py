@@ -17,30 +17,41 @@ from multileave.methods.team_draft import draw_teams, team_draft_lists
 
 __all__ = ["SampleScored"]
 
+TABLE = 128  # ranks whose credits are in a table; those of deeper ranks are computed
+
 
 @kernel
 def credit_ranks(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Add 1 / rank^tau, in the order of the ranks, so that equal credits are equal to the last bit."""
+    """Add 1 / rank^tau, in the order of the ranks, so that equal credits are equal to the last bit.
+
+    params[1] is tau; what ranks 1 to TABLE count follows it.
+    """
     m, rankers = ranks.shape
     tau = params[1]
-    credits = work_f[:m]
+    better = work_i[:rankers]  # documents that each ranker places above the one at x
+    credits = work_f[: m * rankers].reshape(m, rankers)  # by rank among the shown documents
+    credits[:] = 0.0
+    for x in range(m):
+        if clicks[x] == 0:
+            continue
+        better[:] = 0
+        for y in range(m):
+            for n in range(rankers):
+                better[n] += ranks[y, n] < ranks[x, n]
+        for n in range(rankers):
+            if ranks[x, n] != ABSENT:
+                place = better[n]
+                credits[place, n] = params[2 + place] if place < TABLE else 1.0 / (place + 1.0) ** tau
+    for y in range(m):
+        for n in range(rankers):
+            out[n] += credits[y, n]
     for n in range(rankers):
-        for x in range(m):
-            credits[x] = 0.0
         missing = 0
         clicked_missing = 0
         for x in range(m):
             if ranks[x, n] == ABSENT:
                 missing += 1
                 clicked_missing += clicks[x]
-            elif clicks[x]:
-                better = 0
-                for y in range(m):
-                    if ranks[y, n] < ranks[x, n]:
-                        better += 1
-                credits[better] = 1.0 / (better + 1.0) ** tau
-        for x in range(m):
-            out[n] += credits[x]
         if clicked_missing:
             out[n] += clicked_missing / (m - missing + (missing + 1) / 2) ** tau
 
@@ -68,8 +79,12 @@ class SampleScored(Method):
         check_number(self, "tau", 0, 10)
 
     def params(self) -> Sequence[float]:
-        """Return 1, for a common prefix without teams, and tau."""
-        return (1.0, self.tau)
+        """Return 1, for a common prefix without teams, tau, and the table of credits."""
+        return (1.0, self.tau, *(1.0 / float(rank) ** self.tau for rank in range(1, TABLE + 1)))
+
+    def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
+        """Return room for a team draft, and for the credits of every rank and ranker."""
+        return 2 * rankers + documents, rankers * k
 
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, no note, probability): a team draft whose teams are forgotten."""

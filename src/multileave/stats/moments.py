@@ -6,7 +6,7 @@ import numpy as np
 
 from multileave.outcome import Floats
 
-__all__ = ["Ints", "Moments", "differences", "pair_positions"]
+__all__ = ["Ints", "Moments", "differences", "pair_positions", "reordered_pairs"]
 
 Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -78,6 +78,18 @@ def pair_positions(size: int) -> tuple[Ints, Ints]:
     if size not in _cache:
         _cache[size] = np.triu_indices(size, 1)
     return _cache[size]
+
+
+def reordered_pairs(order: Ints) -> tuple[Ints, Floats]:
+    """Return where each pair of rankers in a new order is found in the old, and -1 where it is turned round.
+
+    >>> reordered_pairs(np.array([2, 0, 1]))
+    (array([1, 2, 0]), array([-1., -1.,  1.]))
+    """
+    first, second = pair_positions(len(order))
+    column = np.zeros((len(order), len(order)), dtype=np.int64)
+    column[first, second] = column[second, first] = np.arange(len(first))
+    return column[order[first], order[second]], np.where(order[first] < order[second], 1.0, -1.0)
 
 
 def differences(credits: Floats, tolerance: float) -> Floats:

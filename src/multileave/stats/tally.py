@@ -15,7 +15,7 @@ from multileave.errors import TallyError
 from multileave.impression import Impression
 from multileave.outcome import TOLERANCE, Floats, Outcome
 from multileave.stats.evidence import Evidence
-from multileave.stats.moments import Ints, Moments, pair_positions
+from multileave.stats.moments import Ints, Moments, pair_positions, reordered_pairs
 from multileave.stats.reading import (
     as_pairs,
     check_version,
@@ -274,8 +274,7 @@ class Tally:
         return self._evidence
 
     def activity(self) -> tuple[Ints, int]:
-        """Return the units' clicks, (U,), and those of all impressions without a unit; impressions where no
-        clicks were told."""
+        """Return the units' clicks, (U,), and those of all singles; impressions where no clicks were told."""
         used = len(self._units)
         if self._evidence.clicks_known or self._units.clicks.any():
             return self._units.clicks[:used], self._singles.clicks
@@ -341,11 +340,7 @@ class Tally:
         if set(other._rankers) != set(self._rankers):
             raise other_rankers("the other tally", other._rankers, self._rankers)
         order = np.array([other._rankers.index(name) for name in self._rankers])
-        column = np.zeros((len(order), len(order)), dtype=np.int64)
-        first, second = pair_positions(len(order))
-        column[first, second] = column[second, first] = np.arange(len(first))
-        columns = column[order[first], order[second]]
-        signs = np.where(order[first] < order[second], 1.0, -1.0)
+        columns, signs = reordered_pairs(order)
         ordered = Tally(self._rankers)
         ordered._singles = other._singles.reordered(columns, signs)
         ordered._units = other._units.reordered(order, columns, signs)

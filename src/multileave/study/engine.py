@@ -2,9 +2,9 @@
 
 `simulate` is compiled once per method, with the method's and the user's own kernels in the place of
 `draw`, `click` and `credit`: there is no second implementation of a method. What an impression touches
-lies together in memory, one block of int32 for every query,
+lies together in memory: for every query a block of int32 and some rows of R int32,
 
-    depth, U | entering (depth) | lengths (R) | labels (U) | top (R, depth) | ranks (U, R)
+    depth, U | entering (depth) | labels (U)          lengths | top, transposed (depth) | ranks (U)
 
 of the U documents that some ranker places in the ranks that the method's draw reads (k or k + 1 of
 them; for pm all). So the time of an impression does not depend on the documents of a query, pm apart.
@@ -49,9 +49,13 @@ class User(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Packed:
-    """The queries' blocks one after another, where each starts, and the most documents in a block."""
+    """The queries' blocks and rows one after another, where each query starts, and the most documents of one.
+
+    blocks: int32, flat. rows: int32 (N, R). starts: int64 (Q, 2), of the blocks and of the rows.
+    """
 
     blocks: Ints
+    rows: Ints
     starts: Longs
     documents: int
 
@@ -61,25 +65,30 @@ def pack(data: QuerySet, method: Method, k: int) -> Packed:
     sizes, where = np.unique(data.sizes, return_inverse=True)
     depths = np.array([min(method.read_depth(k, int(size)), int(size)) for size in sizes], dtype=np.int64)[where]
     rankers = len(data.rankers)
-    room = 2 + rankers * (depths + 1) + depths + (rankers + 1) * np.minimum(data.sizes, rankers * depths)
-    blocks = np.empty(int(room.sum()), dtype=np.int32)  # its unused end is never touched, so costs nothing
-    starts = np.empty(len(data), dtype=np.int64)
+    most = depths + np.minimum(data.sizes, rankers * depths)
+    blocks = np.empty(int((2 + most).sum()), dtype=np.int32)  # its unused end is never touched, so costs nothing
+    rows = np.empty((int((1 + most).sum()), rankers), dtype=np.int32)
+    starts = np.empty((len(data), 2), dtype=np.int64)
     number = np.empty(int(sizes[-1]), dtype=np.int32)
-    end, documents = pack_queries(data.offsets, data.labels, data.rankings, rankers, depths, blocks, starts, number)
-    return Packed(blocks[:end], starts, int(documents))
+    end, row, documents = pack_queries(data.offsets, data.labels, data.rankings, depths, blocks, rows, starts, number)
+    return Packed(blocks[:end], rows[:row], starts, int(documents))
 
 
 @kernel
-def pack_queries(offsets, labels, rankings, rankers, depths, blocks, starts, number):  # type: ignore[no-untyped-def]
-    """Fill the blocks; return their total length and the most documents in one."""
+def pack_queries(offsets, labels, rankings, depths, blocks, rows, starts, number):  # type: ignore[no-untyped-def]
+    """Fill blocks, rows and starts; return the lengths of the first two and the most documents of a query."""
+    rankers = rows.shape[1]
     end = 0
+    row = 0
     most = 0
     for q in range(len(starts)):
         first, size, depth = offsets[q], offsets[q + 1] - offsets[q], depths[q]
         lists = rankings[rankers * first : rankers * (first + size)].reshape(rankers, size)
-        starts[q] = end
-        block = blocks[end:]
-        entering = block[2 : 2 + depth]
+        starts[q, 0] = end
+        starts[q, 1] = row
+        entering = blocks[end + 2 : end + 2 + depth]
+        top = rows[row + 1 : row + 1 + depth]
+        ranks = rows[row + 1 + depth :]
         number[:size] = -1
         count = 0
         for x in range(depth):
@@ -87,30 +96,23 @@ def pack_queries(offsets, labels, rankings, rankers, depths, blocks, starts, num
                 if number[lists[r, x]] < 0:
                     number[lists[r, x]] = count
                     count += 1
+                top[x, r] = number[lists[r, x]]
             entering[x] = count
-        block[0] = depth
-        block[1] = count
-        at = 2 + depth
-        block[at : at + rankers] = size
-        at += rankers
-        grades = block[at : at + count]
-        at += count
-        top = block[at : at + rankers * depth].reshape(rankers, depth)
-        at += rankers * depth
-        ranks = block[at : at + rankers * count].reshape(count, rankers)
-        for r in range(rankers):
-            for x in range(size):
-                document = number[lists[r, x]]
-                if x < depth:
-                    top[r, x] = document
-                if document >= 0:
-                    ranks[document, r] = x + 1
+        blocks[end] = depth
+        blocks[end + 1] = count
+        rows[row] = size
+        end += 2 + depth
         for document in range(size):
             if number[document] >= 0:
-                grades[number[document]] = labels[first + document]
-        end += at + rankers * count
+                blocks[end + number[document]] = labels[first + document]
+        for r in range(rankers):
+            for x in range(size):
+                if number[lists[r, x]] >= 0:
+                    ranks[number[lists[r, x]], r] = x + 1
+        end += count
+        row += 1 + depth + count
         most = max(most, count)
-    return end, most
+    return end, row, most
 
 
 def draw(*arguments: Any) -> int:
@@ -128,51 +130,56 @@ def credit(*arguments: Any) -> None:
 
 
 @kernel
-def simulate(impressions, blocks, starts, page, reads, params, user, rng, scratch, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
+def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
     """Show pages for queries chosen uniformly, and add up what the clicks say.
 
-    page: k and the number of documents to draw, hidden ones included.
+    packed: blocks, rows and starts, see `Packed`. k: results on a page.
     reads: the kind of outcome (0 difference, 1 sign, 2 matrix); 1 or 0 for whether the draw reads
-        ranks, and whether credit reads ranks and notes.
+        ranks, and whether credit reads ranks and notes; how many documents below the last click credit
+        reads, -1 for all.
+    scratch: shown, note, stat, labels, clicks and drawn, which has a row of ranks for each drawn document.
     out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
     total: (1, R) credits for a difference, (R, R) preferences otherwise.
     """
-    k = page[0]
-    kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note = reads
+    blocks, rows, starts = packed
+    kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note, credit_reads_below = reads
     rankers = values.shape[1]
-    shown, note, stat, labels, clicks, rows = scratch
+    shown, note, stat, labels, clicks, drawn = scratch
     for _ in range(impressions):
-        at = starts[below(rng, len(starts))]
+        q = below(rng, len(starts))
+        at, row = starts[q, 0], starts[q, 1]
         depth, documents = np.int64(blocks[at]), np.int64(blocks[at + 1])
         at += 2
         entering = blocks[at : at + depth]
         at += depth
-        lengths = blocks[at : at + rankers]
-        at += rankers
-        grades = blocks[at : at + documents]
-        at += documents
-        top = blocks[at : at + rankers * depth].reshape(rankers, depth)
-        at += rankers * depth
-        ranks = blocks[at : at + documents * rankers].reshape(documents, rankers)
+        lengths = rows[row]
+        row += 1
+        top = rows[row : row + depth].T
+        row += depth
+        ranks = rows[row : row + documents]
 
         note[:] = 0
-        stat[:] = 0.0
         m = draw(
             top, entering, ranks[: draw_reads_ranks * documents], lengths, k, params, rng,
             shown, note, stat, work_i, work_f,
         )  # fmt: skip
         for x in range(m):
-            labels[x] = grades[shown[x]]
+            labels[x] = blocks[at + shown[x]]
         if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
             continue
+        if credit_reads_below >= 0:
+            last = m - 1
+            while clicks[last] == 0:
+                last -= 1
+            m = min(m, last + 1 + credit_reads_below)
 
         for x in range(credit_reads_ranks * m):
-            row, wanted = rows[x], ranks[shown[x]]
+            copy, wanted = drawn[x], ranks[shown[x]]
             for r in range(rankers):
-                row[r] = wanted[r]
+                copy[r] = wanted[r]
         values[:] = 0.0
         credit(
-            rows[: credit_reads_ranks * m], lengths, note[: credit_reads_note * m], clicks[:m], k, params,
+            drawn[: credit_reads_ranks * m], lengths, note[: credit_reads_note * m], clicks[:m], k, params,
             out, work_i, work_f,
         )  # fmt: skip
         if kind == 0:
@@ -278,14 +285,14 @@ class Simulation:
         method = self.method
         self._loop(
             impressions,
-            self._packed.blocks,
-            self._packed.starts,
-            (self.k, self.k + method.beyond()),
+            (self._packed.blocks, self._packed.rows, self._packed.starts),
+            self.k,
             (
                 ("difference", "sign", "matrix").index(method.outcome),
                 int(method.draw_reads_ranks),
                 int(method.keeps_ranks),
                 int(method.keeps_note),
+                -1 if method.reads_below is None else method.reads_below,
             ),
             method.parameters,
             self.user.parameters,

@@ -74,7 +74,7 @@ def has_definition(method: Method) -> bool:
 def exact_rankings(rankings: RankingsLike) -> ExactRankings:
     """Return checked rankings as the definitions read them."""
     source = read_rankings(rankings)
-    source.number(source.longest, check=True)
+    source.number(source.longest, whole=False)
     values: Sequence[Any] = list(rankings.values()) if isinstance(rankings, Mapping) else list(rankings)
     return tuple(tuple(getattr(ranking, "tolist", lambda r=ranking: r)()) for ranking in values)
 
