@@ -1,5 +1,6 @@
 """dpm: what the depth does, and that without it it is ppm with all pairs."""
 
+import os
 from fractions import Fraction as F
 
 import numpy as np
@@ -62,6 +63,9 @@ def test_it_keeps_its_fidelity_where_ppms_rule_loses_it(depth):
     assert "depends on nothing but the rank and relevance" in report.pareto.covers
 
 
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="a search takes compiled code, and NUMBA_DISABLE_JIT=1 is set"
+)
 def test_cascades_are_not_covered():
     """The instance of docs/theory.md that defeats ppm under the paper's navigational user; dpm's own is there too."""
     report = theory.check("dpm", documents=6, rankers=3, user="navigational", search=4000, seed=1, jobs=2)
