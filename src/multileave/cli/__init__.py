@@ -14,6 +14,8 @@ from multileave.cli.check import check
 from multileave.cli.demo import demo
 from multileave.cli.methods import methods
 from multileave.cli.plan import plan
+from multileave.cli.replay import replay
+from multileave.cli.simulate_log import simulate_log
 from multileave.cli.study import study
 from multileave.errors import MultileaveError
 from multileave.version import __version__
@@ -24,7 +26,7 @@ __all__ = ["app", "main"]
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Options that take several values, one after another.
-LISTS = ("--datasets", "--methods", "--rankers", "--users", "--folds", "--load")
+LISTS = ("--datasets", "--methods", "--rankers", "--users", "--folds", "--load", "--actions", "--clicks")
 
 app = typer.Typer(name="multileave", add_completion=True, rich_markup_mode="rich")
 app.command()(demo)
@@ -32,6 +34,8 @@ app.command()(methods)
 app.command()(check)
 app.command()(study)
 app.command()(plan)
+app.command()(replay)
+app.command("simulate-log")(simulate_log)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,65 @@
+"""multileave simulate-log: logs from simulated users, to try replay on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multileave.cli.loading import Load, load
+from multileave.cli.printing import print_json
+from multileave.errors import DataError
+
+__all__ = ["simulate_log"]
+
+DOCUMENTS, GRADES = 50, 5
+
+
+def simulate_log(
+    out: Annotated[Path, typer.Option(help="The folder to write to; made if it is not there.")],
+    impressions: Annotated[int, typer.Option(help="How many result pages users see.")] = 10_000,
+    users: Annotated[int | None, typer.Option(help="How many users there are; one for five impressions.")] = None,
+    method: Annotated[str, typer.Option(help="The method that combines the rankings.")] = "ppm",
+    rankers: Annotated[int, typer.Option(help="How many rankers to compare.")] = 5,
+    queries: Annotated[int, typer.Option(help="How many different queries there are.")] = 1000,
+    k: Annotated[int, typer.Option("--k", help="Results on a page.")] = 10,
+    user: Annotated[
+        str, typer.Option(help="perfect, navigational, informational, almost_random or random.")
+    ] = "navigational",
+    files: Annotated[int, typer.Option(help="How many files to write of each kind.")] = 1,
+    separate: Annotated[bool, typer.Option("--separate", help="Write clicks into files of their own.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines, not Parquet.")] = False,
+    duplicates: Annotated[float, typer.Option(help="Share of clicks that are logged twice, with --separate.")] = 0.0,
+    late: Annotated[float, typer.Option(help="Share of clicks that come an hour late, with --separate.")] = 0.0,
+    seed: Annotated[str, typer.Option(help="A number or any text; the same seed, the same log.")] = "42",
+    sources: Load = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write a log of simulated users, of any size, to try things out."""
+    from multileave.clicks import user as preset
+    from multileave.data import synthetic
+    from multileave.methods.base import get_method
+    from multileave.replay.simulating import LogSimulation, write_log
+
+    load(sources)
+    if impressions < 1 or files < 1 or rankers < 2 or queries < 1 or k < 1:
+        raise DataError("--impressions, --files, --queries and --k are numbers from 1, and --rankers from 2.")
+    if not 0 <= duplicates <= 1 or not 0 <= late <= 1:
+        raise DataError(f"--duplicates is {duplicates} and --late is {late}; expected shares from 0 to 1.")
+    number = int(seed) if seed.isdecimal() else seed
+    simulation = LogSimulation(
+        synthetic(queries=queries, documents=DOCUMENTS, rankers=rankers, grades=GRADES, seed=number),
+        get_method(method),
+        preset(user, GRADES),
+        users=max(impressions // 5, 1) if users is None else users,
+        k=k,
+    )
+    written = write_log(
+        simulation, out, impressions,
+        files=files, separate=separate, lines=lines, duplicates=duplicates, late=late, seed=number,
+    )  # fmt: skip
+    if as_json:
+        print_json({"files": [str(path) for path in written], "impressions": impressions})
+    else:
+        typer.echo(f"{impressions:,} impressions in {len(written)} files in {out}")
+        clicks = f" --clicks {out / 'clicks'}" if separate else ""
+        typer.echo(f"multileave replay {out / 'impressions'}{clicks}")

@@ -1,0 +1,20 @@
+"""Replay: verdicts from logs. The log's format, its writer, and the engine that reads it."""
+
+from multileave.replay.engine import replay
+from multileave.replay.report import Comparison, Counts, Replay
+from multileave.replay.schema import CLICKS, IMPRESSIONS, JOINED, from_row, to_row
+from multileave.replay.writing import LogWriter, write_parquet
+
+__all__ = [
+    "CLICKS",
+    "IMPRESSIONS",
+    "JOINED",
+    "Comparison",
+    "Counts",
+    "LogWriter",
+    "Replay",
+    "from_row",
+    "replay",
+    "to_row",
+    "write_parquet",
+]

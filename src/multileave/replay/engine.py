@@ -1,0 +1,299 @@
+"""The local engine: parts of a log read by all cores, inferred by compiled loops, added up in order.
+
+Threads read, prepare and infer parts; the kernels and Arrow do so without the interpreter's lock. The
+calling thread adds what they return to the units' sums, part after part, so that the same files in the
+same order give the same numbers to the last bit. Memory holds a few parts and the units.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from multileave.errors import DataError
+from multileave.replay.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
+from multileave.replay.headers import Headers, RowError
+from multileave.replay.joining import ClickJoin
+from multileave.replay.preparing import attach_clicks
+from multileave.replay.report import Comparison, Counts, Quarantine, Replay
+from multileave.replay.rows import MICROSECONDS
+from multileave.replay.sources import Loaded, LogFile, Part, Wants, find_files, load, load_clicks, load_ids, parts
+from multileave.replay.tallies import tally_of
+from multileave.replay.units import UnitSums
+
+__all__ = ["BatchCredits", "infer_batch", "replay"]
+
+T = TypeVar("T")
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Progress = Callable[[str, int, int], None]
+
+MOST_ACTIONS = 32
+
+
+@dataclass(eq=False)
+class BatchCredits:
+    """What the rows of a batch say: for each header the units and credits of its good rows, and the wrong rows."""
+
+    groups: list[tuple[int, pa.StringArray, Credits]] = field(default_factory=list)
+    wrong: list[tuple[int, RowError]] = field(default_factory=list)
+    events: int = 0
+    outcomes: Any = None  # int64 by EVENTS
+    late: int = 0
+    undated: int = 0
+
+
+def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> BatchCredits:
+    """Infer a prepared batch."""
+    events = read_events(batch, actions)
+    found = BatchCredits(events=int(events.offsets[-1]), outcomes=np.zeros(len(EVENTS), dtype=np.int64))
+    found.late, found.undated = events.late, events.undated
+    numbers, units = batch.column("header").to_numpy(), batch.column("unit")
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        credits = credit_batch(batch, rows, headers.known[number], events, len(actions.names))
+        found.outcomes += credits.events
+        good = credits.reasons == 0
+        if not good.all():
+            where = batch.column("row").to_numpy()
+            for place in np.flatnonzero(~good).tolist():
+                reason = RowError("malformed", REASONS[credits.reasons[place]])
+                found.wrong.append((int(where[rows[place]]), reason))
+            rows = rows[good]
+            credits = Credits(credits.values[good], credits.clicks[good], credits.reasons[good], credits.events)
+        chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))
+        found.groups.append((number, chosen, credits))
+    return found
+
+
+def replay(
+    paths: Paths,
+    *,
+    clicks: Paths | None = None,
+    unit: str | None = "user_id",
+    actions: Sequence[str] = ("click",),
+    dwell: float = 30.0,
+    window: timedelta | None = None,
+    cap: int | None = None,
+    filter: pc.Expression | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    filesystem: pafs.FileSystem | None = None,
+    memory: str | None = None,
+    progress: Progress | None = None,
+) -> Replay:
+    """Infer a log of impressions and return a tally, and a verdict, for each comparison and action.
+
+    paths: files, folders or URIs of impressions, joined with their clicks unless these are given.
+    clicks: files, folders or URIs of clicks, late, repeated and in any order.
+    unit: the column of what is independent; None, or null in a row: each impression on its own.
+    actions: "click", "cart", "purchase" or any other in the log; "satisfied" is a click with at least
+        `dwell` seconds on the document.
+    window: how long after its impression a click counts. An earlier one counts, as clocks differ.
+    cap: units with more impressions than this are left out, as bots are.
+    filter: a pyarrow expression on the log's columns; rows that do not pass are left out.
+    quarantine: a file for the rows that cannot be inferred, with the reason.
+    memory: the most that the join with clicks may take, such as "4GB".
+    progress: called with what is going on, and how many bytes of how many are done.
+    """
+    chosen = _actions(actions, dwell, window)
+    if cap is not None and cap < 1:
+        raise DataError(f"cap is {cap}; expected the most impressions of a unit, from 1.")
+    threads = workers or os.cpu_count() or 1
+    run = _Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
+    files = find_files(_listed(paths), filesystem)
+    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            if clicks is None:
+                run.whole(pool, files, wants)
+            else:
+                separate = find_files(_listed(clicks), filesystem)
+                with ClickJoin(memory=memory, threads=threads) as join:
+                    run.joined(pool, files, separate, join, wants)
+    finally:
+        run.quarantine.close()
+    return run.finish(len(files))
+
+
+class _Run:
+    def __init__(
+        self, actions: Actions, cap: int | None, quarantine: Quarantine, threads: int, progress: Progress | None
+    ) -> None:
+        self.actions, self.cap, self.quarantine, self.threads = actions, cap, quarantine, threads
+        self.progress = progress or (lambda what, done, total: None)
+        self.headers = Headers()
+        self.counts = Counts()
+        self.sums: dict[int, UnitSums] = {}
+
+    def whole(self, pool: ThreadPoolExecutor, files: list[LogFile], wants: Wants) -> None:
+        """Replay a log whose rows hold their clicks."""
+
+        def work(part: Part) -> tuple[Part, Loaded, list[BatchCredits]]:
+            loaded = load(part, wants, self.headers)
+            found = [infer_batch(batch, self.headers, self.actions) for batch in loaded.batches]
+            loaded.batches.clear()
+            return part, loaded, found
+
+        for part, loaded, found in self._steps(pool, work, parts(files), "inferring", files):
+            self._take(part, loaded, found)
+
+    def joined(
+        self, pool: ThreadPoolExecutor, files: list[LogFile], clicks: list[LogFile], join: ClickJoin, wants: Wants
+    ) -> None:
+        """Replay a log whose clicks stand in files of their own."""
+        join.take_clicks(self._click_batches(pool, clicks))
+        numbered = self._steps(pool, lambda p: (p[0], *load_ids(p[1])), enumerate(parts(files)), "reading ids", files)
+        join.take_ids(numbered)
+        self.progress("joining", 0, 0)
+        self.counts.orphan_clicks = join.orphans()
+        self.counts.repeated_impressions = join.repeated_ids()
+        documents = join.missing_positions()
+        join.start()
+        wants = Wants(wants.unit, wants.filter, ids=True, times=wants.times, documents=documents, dwell=wants.dwell)
+
+        def work(given: tuple[Part, Any, pa.StructArray]) -> tuple[Part, Loaded, list[BatchCredits], int]:
+            part, places, events = given
+            loaded = load(part, wants, self.headers)
+            found = []
+            for batch in loaded.batches:
+                held = attach_clicks(batch, part.first, places, events)
+                found.append(infer_batch(held, self.headers, self.actions))
+            loaded.batches.clear()
+            return part, loaded, found, len(places)
+
+        given = ((part, *join.events(number)) for number, part in enumerate(parts(files)))
+        for part, loaded, found, events in self._steps(pool, work, given, "inferring", files):
+            self.counts.clicks_of_other_rows += events - sum(credits.events for credits in found)
+            self._take(part, loaded, found, known=True)
+
+    def finish(self, files: int) -> Replay:
+        """Return what was found."""
+        tallies: dict[tuple[str, frozenset[str], str], Comparison] = {}
+        for number, sums in sorted(self.sums.items()):
+            header = self.headers.known[number]
+            for place, action in enumerate(self.actions.names):
+                tally, left_out = tally_of(header.rankers, sums, place, self.cap)
+                self.counts.units_over_cap += left_out if place == 0 else 0
+                key = (str(header.method), frozenset(header.rankers), action)
+                if key in tallies:
+                    tallies[key].tally.merge(tally)
+                else:
+                    tallies[key] = Comparison(str(header.method), action, tally)
+        wrong = self.quarantine
+        path = None if wrong.path is None or not wrong.reasons else str(wrong.path)
+        return Replay(tuple(tallies.values()), self.counts, files, tuple(wrong.examples), dict(wrong.reasons), path)
+
+    def _click_batches(self, pool: ThreadPoolExecutor, files: list[LogFile]) -> Iterator[pa.RecordBatch]:
+        done = self._steps(pool, lambda part: (part, load_clicks(part)), parts(files), "reading clicks", files)
+        for part, loaded in done:
+            self.counts.clicks += loaded.rows
+            self.counts.malformed_clicks += len(loaded.wrong)
+            for row, error, raw in loaded.wrong:
+                self.quarantine.add(part.file.path, part.row_group, row, error, raw)
+            for rows, error in loaded.lost:
+                self.counts.lost_parts += 1
+                self.counts.malformed_clicks += rows
+                self.quarantine.add(part.file.path, part.row_group, None, error, rows=rows)
+            yield from loaded.batches
+
+    def _take(self, part: Part, loaded: Loaded, found: list[BatchCredits], *, known: bool = False) -> None:
+        """Add what a part gave; known: its events were counted when they were read."""
+        counts, path = self.counts, part.file.path
+        counts.rows += loaded.rows
+        counts.filtered += loaded.filtered
+        for row, error, raw in loaded.wrong:
+            self._wrong(error.kind, 1)
+            self.quarantine.add(path, part.row_group, row, error, raw)
+        for rows, error in loaded.lost:
+            counts.lost_parts += 1
+            self._wrong(error.kind, rows)
+            self.quarantine.add(path, part.row_group, None, error, rows=rows)
+        for credits in found:
+            for row, error in credits.wrong:
+                self._wrong(error.kind, 1)
+                self.quarantine.add(path, part.row_group, row, error)
+            not_shown, duplicate, unused, counted = credits.outcomes.tolist()
+            counts.clicks_not_shown += not_shown
+            counts.duplicate_clicks += duplicate
+            counts.unused_clicks += unused
+            counts.counted_clicks += counted
+            counts.clicks += 0 if known else credits.events
+            counts.clicks_of_other_rows += credits.events - not_shown - duplicate - unused - counted
+            counts.late_clicks += credits.late
+            counts.undated_clicks += credits.undated
+            for number, units, values in credits.groups:
+                counts.inferred += len(units)
+                counts.without_unit += units.null_count
+                self._sums(number).add(units, values)
+
+    def _wrong(self, kind: str, rows: int) -> None:
+        if kind == "unknown version":
+            self.counts.unknown_versions += rows
+        else:
+            self.counts.malformed += rows
+
+    def _sums(self, number: int) -> UnitSums:
+        if number not in self.sums:
+            header = self.headers.known[number]
+            self.sums[number] = UnitSums(
+                len(header.rankers),
+                len(self.actions.names),
+                by_pair=header.method.outcome != "difference",
+                by_unit=self.cap is not None,
+            )
+        return self.sums[number]
+
+    def _steps(
+        self, pool: ThreadPoolExecutor, work: Callable[[Any], T], items: Iterable[Any], what: str, files: list[LogFile]
+    ) -> Iterator[T]:
+        """Yield what the threads make of items, in order, a few ahead."""
+        total = sum(file.size for file in files)
+        done = 0
+        waiting: deque[tuple[Future[T], int]] = deque()
+        self.progress(what, 0, total)
+
+        def first() -> T:
+            nonlocal done
+            future, size = waiting.popleft()
+            result = future.result()
+            done = min(done + size, total)
+            self.progress(what, done, total)
+            return result
+
+        for item in items:
+            waiting.append((pool.submit(work, item), _bytes(item)))
+            if len(waiting) > 2 * self.threads:
+                yield first()
+        while waiting:
+            yield first()
+
+
+def _bytes(item: Any) -> int:
+    part = item if isinstance(item, Part) else next(x for x in item if isinstance(x, Part))
+    return part.size
+
+
+def _actions(names: Sequence[str], dwell: float, window: timedelta | None) -> Actions:
+    if isinstance(names, str):
+        names = [names]
+    if not 1 <= len(names) <= MOST_ACTIONS or len(set(names)) < len(names):
+        raise DataError(f"actions are {list(names)}; expected 1 to {MOST_ACTIONS} different names, such as 'click'.")
+    if not dwell >= 0:
+        raise DataError(f"dwell is {dwell}; expected seconds from 0.")
+    if window is not None and window < timedelta(0):
+        raise DataError(f"window is {window}; expected a time from 0.")
+    micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
+    return Actions(tuple(names), dwell, micro)
+
+
+def _listed(paths: Paths) -> list[str | os.PathLike[str]]:
+    return [paths] if isinstance(paths, str | os.PathLike) else list(paths)
