@@ -75,7 +75,7 @@ WRONG = {
     "'note' is not one": changed(number=2, note=[]),
     "'note' has 2 entries": changed(number=2, note=[1, 1]),
     "below -1": changed(number=2, note=[-5] * 6),
-    "'pinned' is not different": changed(number=1, pinned=[], hidden=["z"], shown=[], note=[0])[:-1] + b', "pinned": [9], "hidden": ["z", "y"]}',
+    "'pinned' is not different": changed(number=1, pinned=[[9, "z"]], hidden=["z"]),
     "'shown' is 3": changed(shown=3),
     "expected document ids": changed(shown=[[1]]),
     "'user_id' is 1.5": changed(user_id=1.5),

@@ -35,6 +35,7 @@ PACKED = {".gz": "gzip", ".zst": "zstd"}
 BLOCK = 1 << 22  # bytes of lines in a part
 MOST_LINE = 1 << 26  # bytes; a longer line is wrong
 BATCH = 1 << 16  # rows
+CODED = ("method", "rankers")  # the same in many rows, so read as codes
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,10 @@ def _with_keys(batch: pa.RecordBatch, file: LogFile) -> pa.RecordBatch:
 
 def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
     with part.file.filesystem.open_input_file(part.file.path) as opened:
-        file = pq.ParquetFile(opened, read_dictionary=["method", "rankers.list.element"])
+        plain = pq.ParquetFile(opened)
+        leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
+        coded = [x.path for x in leaves if x.path.partition(".")[0] in CODED and x.physical_type == "BYTE_ARRAY"]
+        file = pq.ParquetFile(opened, metadata=plain.metadata, read_dictionary=coded)
         columns = _columns(file, part, wants)
         start = 0
         for raw in file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False):

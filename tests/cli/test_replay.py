@@ -1,0 +1,108 @@
+"""multileave simulate-log and multileave replay."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from multileave.cli import main
+
+SIMULATE = ["simulate-log", "--impressions", "3000", "--queries", "100", "--users", "300"]
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    assert main([*SIMULATE, "--out", str(folder / "joined"), "--files", "3"]) == 0
+    more = ["--separate", "--duplicates", ".03", "--late", ".03", "--files", "3"]
+    assert main([*SIMULATE, "--out", str(folder / "separate"), *more]) == 0
+    assert main([*SIMULATE, "--out", str(folder / "lines"), "--lines"]) == 0
+    return folder
+
+
+def verdicts(report):
+    return {c["action"]: c["verdict"]["pairs"] for c in report["comparisons"]}
+
+
+def test_a_simulated_log_has_the_known_winner(folder, capsys):
+    code, out, err = run(capsys, "replay", folder / "joined", "--actions", "click", "purchase", "satisfied", "--json")
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [c["action"] for c in report["comparisons"]] == ["click", "purchase", "satisfied"]
+    assert report["counts"]["inferred"] == 3000
+    assert report["comparisons"][0]["rankers"] == ["r1", "r2", "r3", "r4", "r5"]
+    best = next(p for p in report["comparisons"][0]["verdict"]["pairs"] if p["rankers"] == ["r1", "r5"])
+    assert best["preference"] > 0
+    assert best["significant"]
+
+
+def test_lines_and_separate_clicks_give_the_same_verdict(folder, capsys):
+    _, joined, _ = run(capsys, "replay", folder / "joined", "--json")
+    _, lines, _ = run(capsys, "replay", folder / "lines", "--json")
+    there = folder / "separate"
+    code, separate, err = run(capsys, "replay", there / "impressions", "--clicks", there / "clicks", "--json")
+    assert code == 0
+    assert "duplicate clicks" in err
+    expected = verdicts(json.loads(joined))["click"]
+    for other in (lines, separate):
+        for mine, theirs in zip(verdicts(json.loads(other))["click"], expected, strict=True):
+            assert mine["preference"] == pytest.approx(theirs["preference"], abs=1e-9)
+            assert mine["low"] == pytest.approx(theirs["low"], abs=1e-9)
+
+
+def test_late_clicks_fall_out_of_the_window(folder, capsys):
+    there = folder / "separate"
+    arguments = ["replay", there / "impressions", "--clicks", there / "clicks", "--window", "30m", "--json"]
+    counts = json.loads(run(capsys, *arguments)[1])["counts"]
+    assert 0.01 < counts["late_clicks"] / counts["clicks"] < 0.05
+
+
+def test_what_is_wrong_is_said_and_strict_fails(folder, tmp_path, capsys):
+    [good] = (folder / "lines" / "impressions").glob("*.jsonl")
+    rows = good.read_text().splitlines()[:200]
+    newer = rows[0].replace('"version":1', '"version":7')
+    (tmp_path / "log.jsonl").write_text("\n".join([*rows, '{"version": 1, "sho', newer]))
+    code, out, err = run(capsys, "replay", tmp_path / "log.jsonl", "--out", tmp_path / "report")
+    assert code == 0
+    assert "200 impressions inferred" in out
+    assert "log.jsonl line 201: the line is not JSON" in " ".join(out.split())
+    assert err.startswith("multileave: warning: in this log are 1 malformed rows, 1 rows of an unknown version; see ")
+    entries = [json.loads(line) for line in (tmp_path / "report" / "quarantine.jsonl").open()]
+    assert [(entry["kind"], entry["line"]) for entry in entries] == [("malformed", 201), ("unknown version", 202)]
+    assert json.loads((tmp_path / "report" / "report.json").read_text())["counts"]["malformed"] == 1
+    assert json.loads((tmp_path / "report" / "tallies.json").read_text())[0]["tally"]["rankers"][0] == "r1"
+    assert run(capsys, "replay", tmp_path / "log.jsonl", "--strict")[0] == 1
+    assert run(capsys, "replay", good, "--strict")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay", "nowhere"], "no file or folder"),
+        (["replay", ".", "--window", "soon"], "no time"),
+        (["simulate-log", "--out", "x", "--impressions", "0"], "from 1"),
+        (["simulate-log", "--out", "x", "--method", "nosuch"], "no method"),
+        (["simulate-log", "--out", "x", "--late", "2"], "shares"),
+    ],
+)
+def test_nonsense_exits_with_two_and_one_line(arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+@pytest.mark.parametrize("method", ["tdm", "om", "dpm"])
+def test_every_kind_of_method_can_be_simulated(method, tmp_path, capsys):
+    arguments = ["simulate-log", "--impressions", "200", "--queries", "20", "--method", method, "--out", tmp_path]
+    assert json.loads(run(capsys, *arguments, "--json")[1])["impressions"] == 200
+    report = json.loads(run(capsys, "replay", tmp_path, "--json")[1])
+    assert report["counts"]["inferred"] == 200
+    assert report["wrong"] == {}
