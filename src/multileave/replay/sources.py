@@ -286,12 +286,9 @@ def _with_keys(batch: pa.RecordBatch, file: LogFile) -> pa.RecordBatch:
 def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
     with part.file.filesystem.open_input_file(part.file.path) as opened:
         plain = pq.ParquetFile(opened)
-        leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
-        coded = [x.path for x in leaves if x.path.partition(".")[0] in CODED and x.physical_type == "BYTE_ARRAY"]
-        file = pq.ParquetFile(opened, metadata=plain.metadata, read_dictionary=coded)
-        columns = _columns(file, part, wants)
+        columns = _columns(plain, part, wants)
         start = 0
-        for raw in file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False):
+        for raw in _coded_batches(opened, plain, part, columns):
             origin = Origin(part.file.number, part.row_group, start)
             start += len(raw)
             batch = _with_keys(raw, part.file)
@@ -301,11 +298,30 @@ def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
                 loaded.add(fast_rows(batch, origin, wants.unit, headers))
             except DoesNotFit:
                 if columns is not None:
-                    table = file.read_row_group(part.row_group).slice(origin.first, len(raw)).combine_chunks()
-                    batch = _with_keys(
-                        pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks()), part.file
-                    )
+                    table = plain.read_row_group(part.row_group).slice(origin.first, len(raw))
+                    whole = table.to_struct_array().combine_chunks()
+                    batch = _with_keys(pa.RecordBatch.from_struct_array(whole), part.file)
                 _load_rows(batch, origin, wants, headers, loaded)
+
+
+def _coded_batches(
+    opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a row group, with what is the same in many rows as codes where Arrow can do that."""
+    leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
+    coded = [x.path for x in leaves if x.path.partition(".")[0] in CODED and x.physical_type == "BYTE_ARRAY"]
+    file = pq.ParquetFile(opened, metadata=plain.metadata, read_dictionary=coded)
+    done = 0
+    try:
+        for batch in file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False):
+            yield batch
+            done += len(batch)
+    except pa.ArrowNotImplementedError:  # names in a list whose dictionary changes on the way
+        for batch in plain.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False):
+            skipped = min(done, len(batch))
+            done -= skipped
+            if skipped < len(batch):
+                yield batch.slice(skipped)
 
 
 def _load_rows(batch: pa.RecordBatch, origin: Origin, wants: Wants, headers: Headers, loaded: Loaded) -> None:

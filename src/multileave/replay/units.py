@@ -113,11 +113,12 @@ def _room(array: Array, size: int) -> Array:
 
 @kernel
 def hash_bytes(data, start, end):  # type: ignore[no-untyped-def]
-    """Return FNV-1a of some bytes, its bits mixed once more."""
+    """Return FNV-1a of some bytes, its bits mixed as SplitMix64 does."""
     value = np.uint64(0xCBF29CE484222325)
     for x in range(start, end):
         value = (value ^ np.uint64(data[x])) * np.uint64(0x100000001B3)
-    return value ^ (value >> np.uint64(29))
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return value ^ (value >> np.uint64(31))
 
 
 @kernel
