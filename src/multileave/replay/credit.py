@@ -146,6 +146,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
             np.empty((most + 1, rankers), dtype=np.int32),
             np.empty(most + 1, dtype=np.uint8),
             np.zeros((rankers, rankers)),
+            np.zeros(rankers, dtype=np.uint64),
         ),
         values if matrix else values[0],
         values,
@@ -193,7 +194,7 @@ def credit(*arguments: Any) -> None:
 
 
 @kernel
-def read_row(row, k, lengths, ranks, note, pinned, reads, drawn):  # type: ignore[no-untyped-def]
+def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type: ignore[no-untyped-def]
     """Check a row and copy its ranks; return the reason, how many documents were drawn and how many are on the page."""
     rankers = drawn.shape[1]
     sizes = lengths[1][lengths[0][row] : lengths[0][row + 1]]
@@ -211,25 +212,31 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn):  # type: ignor
         m = len(notes)
     if (len(notes) and len(notes) != m) or (reads[2] and len(notes) != m):
         return 4, 0, 0
-    if m > 10_000:
+    if m > MOST_DRAWN:
         return 5, 0, 0
     for x in range(len(notes)):
         if notes[x] < -1:
             return 9, 0, 0
+    seen[:] = 0
     for x in range(len(flat) // rankers):
         present = False
         for r in range(rankers):
             rank = flat[x * rankers + r]
             if rank < 0 or rank > sizes[r]:
                 return 6, 0, 0
-            present = present or rank > 0
             drawn[x, r] = rank if rank > 0 else ABSENT
+            present = present or rank > 0
+            if 0 < rank < 64:
+                bit = np.uint64(1) << np.uint64(rank)
+                if seen[r] & bit:
+                    return 8, 0, 0
+                seen[r] |= bit
+            elif rank:
+                for y in range(x):
+                    if drawn[y, r] == rank:
+                        return 8, 0, 0
         if not present:
             return 7, 0, 0
-        for y in range(x):
-            for r in range(rankers):
-                if drawn[x, r] == drawn[y, r] and drawn[x, r] != ABSENT:
-                    return 8, 0, 0
     page = min(k[row], m) + len(pins)
     for x in range(len(pins)):
         if pins[x] < 0 or pins[x] >= page:
@@ -249,12 +256,12 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
     """
     credits, clicks, reasons, counts = found
-    drawn, clicked, total = room
+    drawn, clicked, total, seen = room
     offsets, positions, masks, codes, times = events
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
-        reason, m, page = read_row(row, k, lengths, ranks, note, pins, reads, drawn)
+        reason, m, page = read_row(row, k, lengths, ranks, note, pins, reads, drawn, seen)
         reasons[place] = reason
         first, last = offsets[row], offsets[row + 1]
         if reason or first == last:
@@ -308,7 +315,11 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
                 drawn[: reads[1] * m], sizes, notes[: reads[2] * m], clicked[:m], k[row], params, out, work_i, work_f
             )
             # Written so that a NaN fails it as well.
-            if not (np.abs(values) <= 1e40).all():
+            fine = True
+            for n in range(values.shape[0]):
+                for r in range(rankers):
+                    fine = fine and abs(values[n, r]) <= LARGEST
+            if not fine:
                 reasons[place] = 11
                 break
             kept = credits[place, action]

@@ -313,15 +313,22 @@ def _coded_batches(
     file = pq.ParquetFile(opened, metadata=plain.metadata, read_dictionary=coded)
     done = 0
     try:
-        for batch in file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False):
+        for batch in _batches(file, part, columns):
             yield batch
             done += len(batch)
     except pa.ArrowNotImplementedError:  # names in a list whose dictionary changes on the way
-        for batch in plain.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False):
+        for batch in _batches(plain, part, columns):
             skipped = min(done, len(batch))
             done -= skipped
             if skipped < len(batch):
                 yield batch.slice(skipped)
+
+
+def _batches(file: pq.ParquetFile, part: Part, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+    if part.rows > 2 * BATCH:
+        yield from file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False)
+    else:  # as a whole, which is quicker
+        yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
 def _load_rows(batch: pa.RecordBatch, origin: Origin, wants: Wants, headers: Headers, loaded: Loaded) -> None:
