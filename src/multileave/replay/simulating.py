@@ -71,7 +71,7 @@ class LogSimulation:
         for q in range(count):
             labels, rankings = data.query(q)
             source = read_rankings(rankings)
-            sources.append((labels, source, source.number(method.read_depth(self.k, source.longest), check=False)))
+            sources.append((labels, source, source.number(method.read_depth(self.k, source.longest), whole=True)))
         depth = max(table.top.shape[1] for _, _, table in sources)
         most = max(table.documents for _, _, table in sources)
         sizes = np.zeros((count, 2), dtype=np.int64)
