@@ -64,7 +64,8 @@ def test_late_clicks_fall_out_of_the_window(folder, capsys):
     assert 0.01 < counts["late_clicks"] / counts["clicks"] < 0.05
 
 
-def test_what_is_wrong_is_said_and_strict_fails(folder, tmp_path, capsys):
+def test_what_is_wrong_is_said_and_strict_fails(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")  # a long path is not folded
     [good] = (folder / "lines" / "impressions").glob("*.jsonl")
     rows = good.read_text().splitlines()[:200]
     newer = rows[0].replace('"version":1', '"version":7')
