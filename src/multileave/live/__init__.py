@@ -1,0 +1,1 @@
+"""Live: the service a search team runs its experiments on."""

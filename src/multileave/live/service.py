@@ -1,0 +1,1 @@
+"""The service: experiments, the lists it draws, the events it hears, and what they say; no HTTP here."""
