@@ -216,7 +216,7 @@ def grow(experiment: Experiment, share: float, others: Iterable[Experiment]) -> 
 
 
 def _check_name(setting: str, value: object) -> None:
-    fine = isinstance(value, str) and 0 < len(value.strip()) and len(value) <= LONGEST_NAME and _printable(value)
+    fine = isinstance(value, str) and len(value.strip()) > 0 and len(value) <= LONGEST_NAME and _printable(value)
     if not fine:
         found = repr(value)
         raise Invalid(

@@ -54,12 +54,12 @@ class Balance:
         self.expected += expected
         self.products += np.outer(difference, difference)
 
-    def merge(self, other: "Balance") -> None:
-        """Add another's sums."""
-        self.impressions += other.impressions
-        self.observed += other.observed
-        self.expected += other.expected
-        self.products += other.products
+    def merge(self, other: "Balance", times: int = 1) -> None:
+        """Add another's sums, so many times."""
+        self.impressions += times * other.impressions
+        self.observed += times * other.observed
+        self.expected += times * other.expected
+        self.products += times * other.products
 
     def reordered(self, order: Any) -> "Balance":
         """Return the same with the rankers in another order."""

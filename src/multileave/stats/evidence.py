@@ -81,13 +81,13 @@ class Evidence:
         self.left_out += 1
         self.missing += np.array([name in names for name in rankers])
 
-    def merge(self, other: "Evidence") -> None:
-        """Add another's counts."""
+    def merge(self, other: "Evidence", times: int = 1) -> None:
+        """Add another's counts; with times = -1, take out what had been added."""
         for name in COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.missing = self.missing + other.missing
-        self.first.merge(other.first)
-        self.exposure.merge(other.exposure)
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+        self.missing = self.missing + times * other.missing
+        self.first.merge(other.first, times)
+        self.exposure.merge(other.exposure, times)
 
     def reordered(self, order: Ints) -> "Evidence":
         """Return the same with the rankers in another order."""

@@ -1,18 +1,15 @@
 """Health: whether the data are such that a verdict can be trusted."""
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from multileave.stats.balance import Balance
-from multileave.stats.moments import Ints, Moments
+from multileave.stats.evidence import Evidence
+from multileave.stats.moments import Moments
 
-if TYPE_CHECKING:
-    from multileave.stats.tally import Tally
-
-__all__ = ["Health", "examine"]
+__all__ = ["Examined", "Health", "examine"]
 
 FEW_UNITS = 200
 MOSTLY_CLICKLESS = 0.9
@@ -108,18 +105,41 @@ class Health:
         }
 
 
-def examine(tally: "Tally", moments: Moments | None = None) -> Health:
+class Examined(Protocol):
+    """What a tally and a ledger have in common: all that verdicts and their health are made of."""
+
+    @property
+    def rankers(self) -> tuple[str, ...]:
+        """The names of the rankers."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the health of the data is read from."""
+
+    def moments(self) -> Moments:
+        """Return what intervals are made of."""
+
+    def top_share(self) -> float:
+        """Return the share of the most active 1 % of units."""
+
+    def check_units(self, what: str) -> None:
+        """Raise an error if there are too few units to say anything."""
+
+    def unit_blocks(self) -> Any:
+        """Yield the units' sums by pair and their impressions."""
+
+
+def examine(tally: Examined, moments: Moments | None = None) -> Health:
     """Return the health of a tally's data; it must hold two units."""
     moments = tally.moments() if moments is None else moments
     evidence = tally.evidence
     examined = evidence.examined
-    active, single = tally.activity()
     told = moments.impressions + evidence.left_out if examined or evidence.fallbacks else 0
     missing = dict(zip(tally.rankers, (evidence.missing / told).tolist(), strict=True)) if told else None
     return Health(
         units=moments.units,
         effective_units=moments.effective,
-        top_share=_top_share(active, single, moments.units - len(active)),
+        top_share=tally.top_share(),
         without_clicks=evidence.without_clicks / evidence.clicks_known if evidence.clicks_known else None,
         no_preference=evidence.no_preference / examined if examined else None,
         fallbacks=evidence.fallbacks / told if told else None,
@@ -143,18 +163,6 @@ def _balance(balance: Balance, rankers: tuple[str, ...]) -> dict[str, Any] | Non
         "p": p,
         "rankers": {name: [observed, expected] for name, (observed, expected) in zip(rankers, both, strict=True)},
     }
-
-
-def _top_share(active: Ints, single: int, singles: int) -> float:
-    """Return the share of the most active 1 % of units; units of one impression are as active as their mean."""
-    total = int(active.sum()) + single
-    top = math.ceil((len(active) + singles) / 100)
-    if not total:
-        return 0.0
-    if len(active) > top:
-        active = np.partition(active, len(active) - top)[-top:]
-    each = single / singles if singles else 0.0
-    return float(np.maximum(active, each).sum() + each * max(top - len(active), 0)) / total
 
 
 def _percent(share: float) -> str:

@@ -1,14 +1,13 @@
 """Judging: from a tally, or one for each segment, to verdicts."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multileave.errors import TallyError
 from multileave.stats.corrections import corrected
 from multileave.stats.crosschecks import bootstrap, sign_test
-from multileave.stats.health import examine
+from multileave.stats.health import Examined, examine
 from multileave.stats.intervals import Intervals, clustered, wilson
 from multileave.stats.moments import Moments, pair_positions
 from multileave.stats.planning import units_to_decide
@@ -16,20 +15,17 @@ from multileave.stats.rules import Rules
 from multileave.stats.sequence import anytime, boundary
 from multileave.stats.verdict import PairVerdict, Verdict
 
-if TYPE_CHECKING:
-    from multileave.stats.tally import Tally
-
 __all__ = ["judge", "judge_segments"]
 
 IN_SIGHT = 100  # times as many units as there are; what takes more is not promised
 
 
-def judge(tally: "Tally", rules: Rules) -> Verdict:
+def judge(tally: Examined, rules: Rules) -> Verdict:
     """Return the verdict on one tally."""
     return judge_segments({"": tally}, rules)[""]
 
 
-def judge_segments(tallies: "Mapping[str, Tally]", rules: Rules) -> dict[str, Verdict]:
+def judge_segments(tallies: Mapping[str, Examined], rules: Rules) -> dict[str, Verdict]:
     """Return a verdict for each tally; what is significant is corrected over all their pairs."""
     found: dict[str, tuple[Moments, Intervals]] = {}
     for tally in tallies.values():
@@ -46,7 +42,7 @@ def judge_segments(tallies: "Mapping[str, Tally]", rules: Rules) -> dict[str, Ve
     }
 
 
-def _intervals(tally: "Tally", moments: Moments, rules: Rules, comparisons: int) -> Intervals:
+def _intervals(tally: Examined, moments: Moments, rules: Rules, comparisons: int) -> Intervals:
     level = rules.level(comparisons)
     if rules.interval == "anytime":
         return anytime(moments, level, rules.tuned_for)
@@ -65,7 +61,7 @@ def _intervals(tally: "Tally", moments: Moments, rules: Rules, comparisons: int)
 
 
 def _verdict(
-    tally: "Tally", moments: Moments, intervals: Intervals, p_corrected: np.ndarray, rules: Rules, comparisons: int
+    tally: Examined, moments: Moments, intervals: Intervals, p_corrected: np.ndarray, rules: Rules, comparisons: int
 ) -> Verdict:
     """Put one tally's findings together."""
     multipliers = intervals.multipliers

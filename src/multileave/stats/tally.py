@@ -6,6 +6,7 @@ and needs no row: sums and sums of squares are enough (`singles`). What the heal
 from stands beside them (`evidence`).
 """
 
+import math
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -279,6 +280,22 @@ class Tally:
         if self._evidence.clicks_known or self._units.clicks.any():
             return self._units.clicks[:used], self._singles.clicks
         return self._units.counts[:used], self._singles.impressions
+
+    def top_share(self) -> float:
+        """Return the share of the clicks, or of the impressions where none were told, of the most active 1 % of units.
+
+        Units of one impression are as active as their mean.
+        """
+        active, single = self.activity()
+        singles = self.units - len(active)
+        total = int(active.sum()) + single
+        top = math.ceil(self.units / 100)
+        if not total:
+            return 0.0
+        if len(active) > top:
+            active = np.partition(active, len(active) - top)[-top:]
+        each = single / singles if singles else 0.0
+        return float(np.maximum(active, each).sum() + each * max(top - len(active), 0)) / total
 
     def check_units(self, what: str) -> None:
         """Raise an error if there are too few units to say anything."""
