@@ -3,8 +3,8 @@
 Nothing is remembered elsewhere, so a log line from last month, read on another machine, infers the same.
 """
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ class Impression:
     shown: the ids the user sees, best first, pinned ones included.
     hidden: ids that were drawn after the last visible one and not shown (ppm: one).
     pinned: (position, id) of results that took no part in the comparison.
-    lengths: int32 (R,), how many documents each ranker returned.
+    lengths: int32 (R,), how many documents each ranker returned; 0: it did not answer, and takes no part.
     ranks: int32 (m, R), the rank from 1 of each drawn document (shown, then hidden, pinned left out)
         in every ranking, ABSENT where it is not in it; (0, R) for methods that do not need it.
     note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of
@@ -55,6 +55,49 @@ class Impression:
             return self.shown + self.hidden
         fixed = {position for position, _ in self.pinned}
         return tuple(d for position, d in enumerate(self.shown) if position not in fixed) + self.hidden
+
+    def until(self, delivered: int) -> "Impression":
+        """Return the impression of a user who was given the first `delivered` results only, such as its first page.
+
+        As many documents stay hidden, drawn next, as had been hidden of the whole list.
+
+        >>> from multileave import PairwisePreference
+        >>> whole = PairwisePreference().combine({"bm25": "abcdef", "dense": "fedcba"}, k=4, seed=1)
+        >>> whole.until(2).shown == whole.shown[:2], whole.until(2).hidden == whole.shown[2:3]
+        (True, True)
+        """
+        if delivered >= len(self.shown):
+            return self
+        drawn = self.drawn
+        pinned = tuple((position, document) for position, document in self.pinned if position < delivered)
+        visible = delivered - len(pinned)
+        m = visible + len(self.hidden)
+        return replace(
+            self,
+            k=visible,
+            shown=self.shown[:delivered],
+            hidden=drawn[visible:m],
+            pinned=pinned,
+            ranks=self.ranks[:m],
+            note=self.note[:m],
+        )
+
+    def among(self, rankers: Sequence[str], *, note_is_ranker: bool) -> "Impression":
+        """Return the impression among more rankers, or fewer; those added returned nothing.
+
+        note_is_ranker: the method's notes are positions of rankers, and are moved as well.
+        """
+        here = {name: position for position, name in enumerate(self.rankers)}
+        lengths = np.zeros(len(rankers), dtype=np.int32)
+        ranks = np.full((len(self.ranks), len(rankers)), ABSENT, dtype=np.int32)
+        moved = np.full(len(self.rankers) + 1, -1, dtype=np.int32)  # the last stands for no ranker
+        for place, name in enumerate(rankers):
+            if name in here:
+                lengths[place] = self.lengths[here[name]]
+                ranks[:, place] = self.ranks[:, here[name]]
+                moved[here[name]] = place
+        note = moved[self.note] if note_is_ranker else self.note
+        return replace(self, rankers=tuple(rankers), lengths=lengths, ranks=ranks, note=note)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the impression as plain values that JSON can hold; absent documents have rank 0."""

@@ -22,7 +22,9 @@ from multileave.kernels import kernel
 
 __all__ = ["RankingsLike", "Source", "Table", "read_rankings"]
 
-RankingsLike: TypeAlias = "Mapping[str, Sequence[Hashable]] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
+RankingsLike: TypeAlias = (
+    "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
+)
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 

@@ -26,6 +26,7 @@ MOST_RANKERS = 100
 MOST_SHOWN = 1000
 LONGEST_NAME = 100
 DAY = 86_400.0
+SATISFIED = "satisfied"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Definition:
     method: with its parameters, as `get_method` reads it. k: results on a page. pages: how many pages are
         drawn at once.
     actions: what users do that counts, each with a verdict of its own; the first is the main one.
+        "satisfied" is a click with at least `dwell` seconds on the document.
     unit: what a unit is, in a word.
     confidence: of the verdict.
     window: seconds in which the same rankings are the same impression, and in which events are welcome.
@@ -52,6 +54,7 @@ class Definition:
     k: int = 10
     pages: int = 1
     actions: tuple[str, ...] = ("click",)
+    dwell: float = 30.0
     unit: str = "user"
     confidence: float = 0.95
     window: float = DAY
@@ -67,10 +70,10 @@ class Definition:
             if isinstance(value, str) or not isinstance(value, Collection):
                 raise Invalid(f"{name} is {value!r}; expected a list of names.")
             object.__setattr__(self, name, tuple(value))
-        _check_name("name", self.name)
-        _check_name("unit", self.unit)
+        check_name("name", self.name)
+        check_name("unit", self.unit)
         if self.group is not None:
-            _check_name("group", self.group)
+            check_name("group", self.group)
         _check_names("rankers", self.rankers, 2, MOST_RANKERS)
         _check_names("actions", self.actions, 1, 16)
         if self.control not in self.rankers:
@@ -88,9 +91,20 @@ class Definition:
             )
         Rules(self.confidence)
         _check_number("window", self.window, 1.0, 366 * DAY)
+        _check_number("dwell", self.dwell, 0.0, DAY)
         _check_number("share", self.share, 0.0, 1.0)
         if self.retention_days is not None:
             _check_number("retention_days", self.retention_days, 0.0, 36_500.0)
+
+    def hears(self, action: str) -> bool:
+        """Whether events of an action count for anything."""
+        return action in self.actions or (action == "click" and SATISFIED in self.actions)
+
+    def counts(self, event_action: str, dwell: float | None, action: str) -> bool:
+        """Whether an event counts for an action."""
+        if action == SATISFIED and event_action == "click":
+            return dwell is not None and dwell >= self.dwell
+        return event_action == action
 
     def to_dict(self) -> dict[str, Any]:
         """Return the definition as plain values that JSON can hold."""
@@ -215,7 +229,8 @@ def grow(experiment: Experiment, share: float, others: Iterable[Experiment]) -> 
     return changed
 
 
-def _check_name(setting: str, value: object) -> None:
+def check_name(setting: str, value: object) -> None:
+    """Refuse what is not a name: 1 to 100 printable characters."""
     fine = isinstance(value, str) and len(value.strip()) > 0 and len(value) <= LONGEST_NAME and _printable(value)
     if not fine:
         found = repr(value)
@@ -229,7 +244,7 @@ def _check_names(setting: str, values: tuple[Any, ...], least: int, most: int) -
     if not least <= len(values) <= most:
         raise Invalid(f"there are {len(values)} {setting}; expected {least} to {most}.")
     for value in values:
-        _check_name(setting, value)
+        check_name(setting, value)
     if len(set(values)) < len(values):
         raise Invalid(f"{setting} names one twice; expected different names.")
 

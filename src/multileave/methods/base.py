@@ -57,6 +57,7 @@ class Method:
     most_rankers: ClassVar[int | None] = None
     keeps_ranks: ClassVar[bool] = True
     keeps_note: ClassVar[bool] = False
+    note_is_ranker: ClassVar[bool] = False
     keeps_stat: ClassVar[int] = 0
     draw_reads_ranks: ClassVar[bool] = False
     draw_kernel: ClassVar[Kernel]
@@ -124,7 +125,9 @@ class Method:
         """Draw one list of at most k documents to show to a user.
 
         rankings: a mapping of ranker names to sequences of document ids, best first; a sequence of
-            such sequences (the rankers are then named "0", "1", ...); or an (R, n) integer array.
+            such sequences (the rankers are then named "0", "1", ...); or an (R, n) integer array. A
+            ranker that did not answer may be mapped to None: it takes no part, and nothing is inferred
+            about it.
         seed: an integer, a string or a `numpy.random.Generator`; the same seed draws the same list,
             on every machine. None draws a new one.
         pinned: documents to keep at positions counted from 0. They take up slots of the k, and no
@@ -134,6 +137,10 @@ class Method:
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
         ('b', 'a')
         """
+        if isinstance(rankings, Mapping) and any(ranking is None for ranking in rankings.values()):
+            present = {name: ranking for name, ranking in rankings.items() if ranking is not None}
+            found = self.combine(present, k, seed=seed, pinned=pinned)
+            return found.among(tuple(rankings), note_is_ranker=self.note_is_ranker)
         size = _page_size(k)
         pins = _read_pins(pinned, size) if pinned else {}
         source = read_rankings(rankings, frozenset(pins.values()))
@@ -187,6 +194,8 @@ class Method:
                 f"the impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
                 f"{m} drawn documents; {self.name} needs them for each. Was it made by another method?"
             )
+        if not impression.lengths.all():
+            return self._infer_present(impression, clicked)
         values = np.zeros((rankers, rankers) if self.outcome == "matrix" else rankers)
         if m and clicked.any():
             self.check_rankers(rankers)
@@ -196,6 +205,16 @@ class Method:
                 values, np.empty(integers, dtype=np.int32), np.empty(floats),
             )  # fmt: skip
         return Outcome(impression.rankers, self.outcome, values)
+
+    def _infer_present(self, impression: Impression, clicked: "np.ndarray[Any, np.dtype[np.uint8]]") -> Outcome:
+        """Infer preferences among the rankers that answered; there are none about the others."""
+        answered = np.flatnonzero(impression.lengths)
+        values = np.zeros((len(impression.rankers), len(impression.rankers)))
+        if len(answered) > 1:
+            names = [impression.rankers[place] for place in answered]
+            present = impression.among(names, note_is_ranker=self.note_is_ranker)
+            values[np.ix_(answered, answered)] = self.infer(present, clicked).preferences
+        return Outcome(impression.rankers, "matrix", values)
 
 
 def infer(

@@ -117,6 +117,7 @@ class TeamDraft(Method):
     reference = "schuth2014"
     keeps_ranks = False
     keeps_note = True
+    note_is_ranker = True
     draw_kernel = draw_teams
     credit_kernel = credit_teams
 

@@ -81,6 +81,11 @@ class Ledger:
         """How many impressions they had."""
         return sum(n * group.units for n, group in self._groups.items())
 
+    @property
+    def clicks(self) -> int:
+        """How many documents they clicked."""
+        return sum(clicks * units for clicks, units in self._clicks.items())
+
     def change(self, before: UnitRow | None, after: UnitRow | None) -> None:
         """Take a unit's old row out, unless it is new, and put its new one in, unless it is gone."""
         if before is not None:

@@ -1,0 +1,125 @@
+"""The tables of the store; `migrations/` brings a database to them.
+
+An impression is `dirty` from when it is recorded, or hears of something new, until it has been folded
+into the sums of its unit and of the ledger; `counted` is what it added to them, so that it can be taken
+out again. Only folding and deleting write units and ledgers.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+__all__ = ["api_keys", "events", "experiments", "impressions", "ledgers", "looks", "metadata", "secrets", "units"]
+
+metadata = MetaData(
+    naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"},
+)
+
+# Times are microseconds since 1970, as both databases order and compare them alike.
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("definition", Text, nullable=False),  # JSON
+    Column("version", Integer, nullable=False),
+    Column("parent", Integer),
+    Column("status", String(16), nullable=False),
+    Column("start_of_slice", Float, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("started", BigInteger),
+    Column("stopped", BigInteger),
+)
+
+impressions = Table(
+    "impressions",
+    metadata,
+    Column("id", LargeBinary(16), primary_key=True),
+    Column("experiment", Integer, ForeignKey("experiments.number"), nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("query", Text),
+    Column("payload", Text, nullable=False),  # JSON of the impression as drawn, all pages; empty: nothing to compare
+    Column("delivered", Integer, nullable=False),  # documents of the pages that were asked for
+    Column("missing", Text),  # JSON of the rankers that did not answer
+    Column("latest", Integer, nullable=False, server_default=text("0")),  # of a first: its latest repetition
+    Column("dirty", Boolean, nullable=False),
+    Column("counted_delivered", Integer, nullable=False, server_default=text("0")),  # 0: not counted yet
+    Column("counted", LargeBinary),
+)
+Index(
+    "ix_impressions_dirty",
+    impressions.c.experiment,
+    sqlite_where=impressions.c.dirty,
+    postgresql_where=impressions.c.dirty,
+)
+Index("ix_impressions_recent", impressions.c.experiment, impressions.c.created)
+Index("ix_impressions_unit", impressions.c.unit)
+
+events = Table(
+    "events",
+    metadata,
+    Column("impression", LargeBinary(16), primary_key=True),
+    Column("id", Text, primary_key=True),  # the client's
+    Column("position", Integer, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("timestamp", BigInteger, nullable=False),
+    Column("dwell", Float),
+    sqlite_with_rowid=False,
+)
+
+units = Table(
+    "units",
+    metadata,
+    Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True),
+    Column("unit", Text, primary_key=True),
+    Column("impressions", Integer, nullable=False),
+    Column("sums", LargeBinary, nullable=False),  # float64 (actions, 1 + pairs): clicks, then preferences
+    sqlite_with_rowid=False,
+)
+
+ledgers = Table(
+    "ledgers",
+    metadata,
+    Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),  # JSON, a ledger for each action
+)
+
+looks = Table(
+    "looks",
+    metadata,
+    Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True),
+    Column("impressions", Integer, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),  # JSON, for each action the pairs
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("hash", LargeBinary(32), nullable=False, unique=True),
+    Column("created", BigInteger, nullable=False),
+    Column("revoked", BigInteger),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", Text, nullable=False),
+)
