@@ -5,7 +5,12 @@ import pytest
 
 import multileave as ml
 
-RANKINGS = {"a": ["d1", "d2", "d3", "d4", "d5"], "b": None, "c": ["d5", "d4", "d3", "d2", "d1"], "d": ["d2", "d5", "d1"]}
+RANKINGS = {
+    "a": ["d1", "d2", "d3", "d4", "d5"],
+    "b": None,
+    "c": ["d5", "d4", "d3", "d2", "d1"],
+    "d": ["d2", "d5", "d1"],
+}
 MANY = ["dpm", "ppm", "pm", "om", "tdm", "sosm"]
 
 

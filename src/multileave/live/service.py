@@ -1,7 +1,6 @@
 """The service: experiments, the lists it draws, the events it hears, and what they say; no HTTP here."""
 
 import asyncio
-import hmac
 import json
 import threading
 import time
@@ -9,23 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from multileave.impression import ABSENT, Impression
 from multileave.live import experiment as rules
+from multileave.live.access import Access
+from multileave.live.details import detail_of, recent_of
 from multileave.live.exchange import (
-    DocumentDetail,
     Event,
-    EventDetail,
     ImpressionDetail,
-    Key,
     Look,
     Receipt,
     RecentImpression,
-    Role,
     Shown,
     ShowRequest,
     Traffic,
@@ -37,11 +33,11 @@ from multileave.live.intake import SECOND, Intake
 from multileave.live.problems import Conflict, Invalid, NotFound
 from multileave.live.settings import Settings
 from multileave.live.store import Store
-from multileave.live.tables import api_keys, events, experiments, impressions, looks
-from multileave.live.times import from_micros, now
-from multileave.live.tokens import Signer, hash_key, new_key
+from multileave.live.tables import events, experiments, impressions, looks
+from multileave.live.times import from_micros, micros, now
+from multileave.live.tokens import Signer
 from multileave.live.writer import Writer
-from multileave.methods import infer, warmup
+from multileave.methods import warmup
 from multileave.stats.health import Health
 from multileave.stats.ledger import Ledger
 from multileave.stats.verdict import Verdict
@@ -70,7 +66,7 @@ class Service:
         self._folding = threading.Lock()
         self._writer = Writer(self._store)
         self._known: dict[int, tuple[float, Experiment]] = {}
-        self._keys: dict[bytes, tuple[float, Key | None]] = {}
+        self.access = Access(self._store, self._signer, settings)
 
     def close(self) -> None:
         """Store what waits, and close the database."""
@@ -224,13 +220,7 @@ class Service:
             .limit(limit)
         )
         with self._store.read() as connection:
-            return [
-                RecentImpression(
-                    row.id.hex(), from_micros(row.created), _plain(row.unit)[:8], _query(row),
-                    row.delivered if row.payload else 0, row.clicks, _missing(row),
-                )
-                for row in connection.execute(query)
-            ]  # fmt: skip
+            return [recent_of(row) for row in connection.execute(query)]
 
     def impression(self, number: int, key: str) -> ImpressionDetail:
         """Return an impression in full."""
@@ -248,7 +238,7 @@ class Service:
             ).all()  # fmt: skip
         if row is None:
             raise NotFound(f"experiment {number} has no impression {key[:40]!r}; its retention may have passed.")
-        return _detail(experiment, row, heard)
+        return detail_of(experiment, row, heard)
 
     def export(self, number: int, target: Path) -> int:
         """Write all impressions with their events as Parquet, as `multileave replay` reads them; return how many."""
@@ -295,81 +285,6 @@ class Service:
                 if len(keys) < LATER:
                     break
         return total
-
-    # Keys and sessions
-
-    def create_key(self, name: str, role: Role) -> tuple[Key, str]:
-        """Return a new key and its text, which is kept nowhere."""
-        if role not in get_args(Role):
-            raise Invalid(f"role is {role!r}; expected one of {', '.join(get_args(Role))}.")
-        rules.check_name("name", name)
-        text = new_key()
-        with self._store.write() as connection:
-            created = now()
-            row = {"name": name, "role": role, "hash": hash_key(text), "created": created}
-            number = connection.execute(sa.insert(api_keys).returning(api_keys.c.number), [row]).scalar_one()
-        return Key(number, name, role, from_micros(created)), text
-
-    def keys(self) -> list[Key]:
-        """Return all keys, without their texts."""
-        with self._store.read() as connection:
-            return [_key(row) for row in connection.execute(sa.select(api_keys).order_by(api_keys.c.number))]
-
-    def has_keys(self) -> bool:
-        """Whether there is a key that is not revoked."""
-        return any(key.revoked is None for key in self.keys())
-
-    def revoke_key(self, number: int) -> None:
-        """Make a key useless, and end its sessions."""
-        with self._store.write() as connection:
-            changed = connection.execute(
-                sa.update(api_keys)
-                .where(api_keys.c.number == number, api_keys.c.revoked.is_(None))
-                .values(revoked=now())
-            ).rowcount
-        self._keys.clear()
-        if not changed:
-            raise NotFound(f"there is no key {number} that could be revoked.")
-
-    def authenticate(self, text: str) -> Key | None:
-        """Return the key of a text; None if there is none. A revoked key is known for a second by other workers."""
-        wanted = hash_key(text)
-        at, found = self._keys.get(wanted, (0.0, None))
-        if time.monotonic() - at > FRESH or at == 0.0:
-            with self._store.read() as connection:
-                row = connection.execute(
-                    sa.select(api_keys).where(api_keys.c.hash == wanted, api_keys.c.revoked.is_(None))
-                ).one_or_none()
-            # The index found it; what is compared is a hash of random bits, and in constant time.
-            found = _key(row) if row is not None and hmac.compare_digest(bytes(row.hash), wanted) else None
-            if found is not None:
-                self._keys[wanted] = time.monotonic(), found
-            else:
-                self._keys.pop(wanted, None)
-        return found
-
-    def open_session(self, key: Key) -> str:
-        """Return the cookie of someone who showed a key."""
-        return self._signer.session(key.number, now() + round(self.settings.session_hours * 3600 * SECOND))
-
-    def session(self, cookie: str) -> Key | None:
-        """Return the key of a session; None if it is not ours, expired, or its key was revoked."""
-        read = self._signer.read_session(cookie)
-        if read is None or read[1] < now():
-            return None
-        with self._store.read() as connection:
-            row = connection.execute(
-                sa.select(api_keys).where(api_keys.c.number == read[0], api_keys.c.revoked.is_(None))
-            ).one_or_none()
-        return None if row is None else _key(row)
-
-    def csrf(self, cookie: str) -> str:
-        """Return what forms of a session must send back."""
-        return self._signer.csrf(cookie)
-
-    def csrf_matches(self, cookie: str, token: str) -> bool:
-        """Whether a form comes from a page of this session."""
-        return self._signer.csrf_matches(cookie, token)
 
     # Inside
 
@@ -460,63 +375,5 @@ def _experiment(row: Any) -> Experiment:
     )
 
 
-def _key(row: Any) -> Key:
-    revoked = None if row.revoked is None else from_micros(row.revoked)
-    return Key(row.number, row.name, row.role, from_micros(row.created), revoked)
-
-
 def _stored(time: datetime | None) -> int | None:
-    from multileave.live.times import micros
-
     return None if time is None else micros(time)
-
-
-def _plain(unit: str) -> str:
-    return json.loads(unit) if unit.startswith('"') else unit
-
-
-def _query(row: Any) -> str | None:
-    return None if row.query is None else json.loads(row.query)
-
-
-def _missing(row: Any) -> tuple[str, ...]:
-    return () if row.missing is None else tuple(json.loads(row.missing))
-
-
-def _detail(experiment: Experiment, row: Any, heard: Sequence[Any]) -> ImpressionDetail:
-    told = tuple(EventDetail(from_micros(e.timestamp), e.action, e.position, e.dwell) for e in heard)
-    definition = experiment.definition
-    documents: list[DocumentDetail] = []
-    preferences = None
-    if row.payload:
-        impression = Impression.from_dict(json.loads(row.payload)).until(row.delivered)
-        documents = _documents(impression, told)
-        action = definition.actions[0]
-        clicked = {e.position for e in told if definition.counts(e.action, e.dwell, action)}
-        preferences = tuple(map(tuple, infer(impression, positions=clicked).preferences.tolist()))
-    return ImpressionDetail(
-        row.id.hex(), from_micros(row.created), _plain(row.unit)[:8], _query(row), definition.method,
-        definition.rankers, _missing(row), tuple(documents), preferences, told,
-    )  # fmt: skip
-
-
-def _documents(impression: Impression, told: Sequence[EventDetail]) -> list[DocumentDetail]:
-    fixed = {position for position, _ in impression.pinned}
-    found = []
-    drawn = 0
-    for position, document in enumerate((*impression.shown, *impression.hidden)):
-        ranks: dict[str, int | None] = {}
-        note = None
-        if position not in fixed:
-            if len(impression.ranks):
-                row = impression.ranks[drawn].tolist()
-                ranks = {
-                    name: None if rank == ABSENT else rank
-                    for name, rank in zip(impression.rankers, row, strict=True)
-                }  # fmt: skip
-            note = int(impression.note[drawn]) if len(impression.note) else None
-            drawn += 1
-        actions = tuple(dict.fromkeys(e.action for e in told if e.position == position))
-        hidden = position >= len(impression.shown)
-        found.append(DocumentDetail(position, document, position in fixed, hidden, ranks, note, actions))  # type: ignore[arg-type]
-    return found
