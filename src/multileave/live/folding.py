@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from multileave.impression import Impression
+from multileave.impression import ABSENT, Impression
 from multileave.live.experiment import Definition, Experiment
 from multileave.live.store import Store
 from multileave.live.tables import events, impressions, ledgers, looks, units
@@ -28,7 +28,7 @@ from multileave.stats.verdict import Verdict
 
 __all__ = ["Folder", "rules_of"]
 
-AT_ONCE = 200  # impressions of a transaction: other writers wait for it
+AT_ONCE = 100  # impressions of a transaction: other writers wait for it
 LOOK_AGAIN = 1.05  # a look is kept when there are so many times the impressions of the last
 
 
@@ -60,7 +60,7 @@ class Folder:
             ).scalar_one_or_none()
         return _read_ledgers(experiment.definition, state)
 
-    def take_out(self, connection: Connection, experiment: Experiment, unit: str | None = None) -> int:
+    def take_out(self, connection: Connection, experiment: Experiment, unit: str) -> int:
         """Delete a unit's impressions and events, and all that they said; return how many."""
         book = _Book(self._store, connection, experiment)
         rows = connection.execute(
@@ -68,6 +68,7 @@ class Folder:
                 impressions.c.experiment == experiment.number, impressions.c.unit == unit
             )
         ).all()  # fmt: skip
+        book.read_units([unit])
         for row in rows:
             book.change(row, None)
         book.close()
@@ -91,6 +92,7 @@ class Folder:
                 .with_for_update(skip_locked=True)
             ).all()
             heard = _events_of(connection, [row.id for row in rows])
+            book.read_units(row.unit for row in rows)
             for row in rows:
                 book.change(row, heard.get(bytes(row.id), []))
             book.close()
@@ -119,7 +121,7 @@ class _Book:
         connection.execute(store.insert(ledgers).values(experiment=number, state="").on_conflict_do_nothing())
         held = sa.select(ledgers.c.state).where(ledgers.c.experiment == number).with_for_update()
         self._ledgers = _read_ledgers(self._definition, connection.execute(held).scalar_one())
-        self._units: dict[str, tuple[int, Floats] | None] = {}  # as they are in the store
+        self._units: dict[str, tuple[int, Floats]] = {}  # as they are in the store
         self._changed: dict[str, tuple[int, Floats]] = {}
         self.counted: list[dict[str, Any]] = []
         self._shape = (len(self._definition.actions), 1 + _pairs(self._definition))
@@ -130,21 +132,26 @@ class _Book:
         if not row.payload:
             self._fall_back(row, -1 if deleted else 1)
             return
-        whole = Impression.from_dict(json.loads(row.payload))
+        whole = _trusted(json.loads(row.payload))
+        shown = whole.until(row.delivered)
         before = _unpack(row.counted, self._shape)
-        after = np.zeros(self._shape)
-        if heard:
-            after = self._says(whole.until(row.delivered), heard)
+        after = self._says(shown, heard) if heard else np.zeros(self._shape)
+        examined, examined_before = None, None
+        if row.delivered != before_delivered or deleted:
+            examined = _examined(shown)
+            examined_before = _examined(whole.until(before_delivered)) if before_delivered else None
         for place, ledger in enumerate(self._ledgers.values()):
             out, into = before[place, 1:], after[place, 1:]
             ledger.squares = np.maximum(ledger.squares + into * into - out * out, 0.0)
+            if examined_before is not None:
+                ledger.evidence.merge(examined_before, -1)
+            if examined is not None and not deleted:
+                ledger.evidence.merge(examined)
             if before_delivered:
-                ledger.evidence.merge(_evidence(whole.until(before_delivered), before[place, 0]), -1)
+                ledger.evidence.add_clicks(int(before[place, 0]), -1)
             if not deleted:
-                ledger.evidence.merge(_evidence(whole.until(row.delivered), after[place, 0]))
-        if row.unit not in self._changed:
-            self._changed[row.unit] = self._unit(row.unit) or (0, np.zeros(self._shape))
-        count, sums = self._changed[row.unit]
+                ledger.evidence.add_clicks(int(after[place, 0]))
+        count, sums = self._changed.get(row.unit) or self._units.get(row.unit) or (0, np.zeros(self._shape))
         count += (not deleted) - (before_delivered > 0)
         self._changed[row.unit] = count, sums + after - before
         kept = after.tobytes() if after.any() else None
@@ -153,7 +160,7 @@ class _Book:
     def close(self) -> None:
         """Write the units and the ledgers."""
         for unit, (count, sums) in self._changed.items():
-            known = self._unit(unit)
+            known = self._units.get(unit)
             for place, ledger in enumerate(self._ledgers.values()):
                 ledger.change(_unit_row(known, place), _unit_row((count, sums), place))
         if self._changed:
@@ -210,15 +217,13 @@ class _Book:
                 found[place, 1:] = pairs_of(infer(impression, positions=clicked).preferences)
         return found
 
-    def _unit(self, unit: str) -> tuple[int, Floats] | None:
-        if unit not in self._units:
-            row = self._connection.execute(
-                sa.select(units.c.impressions, units.c.sums).where(
-                    units.c.experiment == self._experiment.number, units.c.unit == unit
-                )
-            ).one_or_none()
-            self._units[unit] = None if row is None else (row.impressions, _unpack(row.sums, self._shape))
-        return self._units[unit]
+    def read_units(self, wanted: Iterable[str]) -> None:
+        """Read the units whose impressions are to be changed."""
+        query = sa.select(units.c.unit, units.c.impressions, units.c.sums).where(
+            units.c.experiment == self._experiment.number, units.c.unit.in_(sorted(set(wanted)))
+        )
+        for row in self._connection.execute(query):
+            self._units[row.unit] = row.impressions, _unpack(row.sums, self._shape)
 
 
 def _events_of(connection: Connection, keys: list[bytes]) -> dict[bytes, list[Any]]:
@@ -235,10 +240,27 @@ def _read_ledgers(definition: Definition, state: str | None) -> dict[str, Ledger
     return {action: Ledger.from_dict(read[action]) for action in definition.actions}
 
 
-def _evidence(impression: Impression, clicks: float) -> Evidence:
+def _trusted(data: dict[str, Any]) -> Impression:
+    """Return the impression that intake wrote, which needs no checks."""
+    ranks = np.array(data["ranks"], dtype=np.int32).reshape(-1, len(data["rankers"]))
+    ranks[ranks == 0] = ABSENT
+    return Impression(
+        tuple(data["rankers"]),
+        data["method"],
+        data["k"],
+        tuple(data["shown"]),
+        tuple(data["hidden"]),
+        tuple((position, document) for position, document in data["pinned"]),
+        np.array(data["lengths"], dtype=np.int32),
+        ranks,
+        np.array(data["note"], dtype=np.int32),
+        tuple(data["stat"]),
+    )
+
+
+def _examined(impression: Impression) -> Evidence:
     evidence = Evidence(len(impression.rankers))
     evidence.add(impression, impression.rankers)
-    evidence.add_clicks(int(clicks))
     return evidence
 
 

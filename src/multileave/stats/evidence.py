@@ -37,10 +37,10 @@ class Evidence:
         self.first = Balance(rankers)
         self.exposure = Balance(rankers)
 
-    def add_clicks(self, clicks: int) -> None:
-        """Count one impression's clicks."""
-        self.clicks_known += 1
-        self.without_clicks += clicks == 0
+    def add_clicks(self, clicks: int, times: int = 1) -> None:
+        """Count one impression's clicks; with times = -1, take them out."""
+        self.clicks_known += times
+        self.without_clicks += times * (clicks == 0)
 
     def change_clicks(self, before: int, after: int) -> None:
         """Count an impression's clicks anew."""
