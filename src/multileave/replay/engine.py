@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,7 +59,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
     numbers, units = batch.column("header").to_numpy(), batch.column("unit")
     for number in np.unique(numbers).tolist():
         rows = np.flatnonzero(numbers == number)
-        credits = credit_batch(batch, rows, headers.known[number], events, len(actions.names))
+        credits = credit_batch(batch, rows, headers.known[number], events, actions)
         found.outcomes += credits.events
         good = credits.reasons == 0
         if not good.all():
@@ -68,7 +68,9 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
                 reason = RowError("malformed", REASONS[credits.reasons[place]])
                 found.wrong.append((int(where[rows[place]]), reason))
             rows = rows[good]
-            credits = Credits(credits.values[good], credits.clicks[good], credits.reasons[good], credits.events)
+            credits = replace(
+                credits, values=credits.values[good], clicks=credits.clicks[good], reasons=credits.reasons[good]
+            )
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))
         found.groups.append((number, chosen, credits))
     return found
