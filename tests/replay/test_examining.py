@@ -61,7 +61,8 @@ def test_rankers_that_return_nothing_and_agreement_are_seen(tmp_path):
         rows.append(to_row(impression, user_id=str(number), clicks=[]))
     write_parquet(tmp_path / "log.parquet", rows, JOINED)
     mine, theirs = replay(tmp_path).tally().health(), tally.health()
-    assert theirs.fallbacks and theirs.no_preference and theirs.different_documents and theirs.without_clicks == 1.0
+    assert min(theirs.fallbacks, theirs.no_preference, theirs.different_documents) > 0
+    assert theirs.without_clicks == 1.0
     assert_same_health(mine.to_dict(), theirs.to_dict())
     assert mine.warnings == theirs.warnings
 

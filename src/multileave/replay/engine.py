@@ -21,12 +21,13 @@ import pyarrow.fs as pafs
 
 from multileave.errors import DataError
 from multileave.replay.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
+from multileave.replay.files import LogFile, Part, find_files, parts
 from multileave.replay.headers import Headers, RowError
 from multileave.replay.joining import ClickJoin
 from multileave.replay.preparing import attach_clicks
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 from multileave.replay.rows import MICROSECONDS
-from multileave.replay.sources import Loaded, LogFile, Part, Wants, find_files, load, load_clicks, load_ids, parts
+from multileave.replay.sources import Loaded, OtherFormat, Wants, contents, load, load_clicks, load_ids
 from multileave.replay.tallies import tally_of
 from multileave.replay.units import UnitSums
 
@@ -91,6 +92,9 @@ def replay(
     filesystem: pafs.FileSystem | None = None,
     memory: str | None = None,
     progress: Progress | None = None,
+    check_ids: bool = False,
+    whole_pages: bool = True,
+    other: OtherFormat | None = None,
 ) -> Replay:
     """Infer a log of impressions and return a tally, and a verdict, for each comparison and action.
 
@@ -105,18 +109,26 @@ def replay(
     quarantine: a file for the rows that cannot be inferred, with the reason.
     memory: the most that the join with clicks may take, such as "4GB".
     progress: called with what is going on, and how many bytes of how many are done.
+    check_ids: count impressions whose id stood in the log before; with clicks that is done anyway. It
+        takes a further look at the log, and disk space for its ids.
+    whole_pages: False where impressions may not hold all that was shown; the balance between rankers is
+        not looked at then.
+    other: how JSON lines of another format are read.
     """
-    chosen = _actions(actions, dwell, window)
+    chosen = _actions(actions, dwell, window, whole_pages=whole_pages)
     if cap is not None and cap < 1:
         raise DataError(f"cap is {cap}; expected the most impressions of a unit, from 1.")
     threads = workers or os.cpu_count() or 1
     run = _Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
     files = find_files(_listed(paths), filesystem)
-    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names)
+    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names, other=other)
     try:
         with ThreadPoolExecutor(threads) as pool:
             if clicks is None:
                 run.whole(pool, files, wants)
+                if check_ids:
+                    with ClickJoin(memory=memory, threads=threads) as join:
+                        run.count_repeats(pool, files, join, wants)
             else:
                 separate = find_files(_listed(clicks), filesystem)
                 with ClickJoin(memory=memory, threads=threads) as join:
@@ -142,25 +154,29 @@ class _Run:
         def work(part: Part) -> tuple[Part, Loaded, list[BatchCredits]]:
             loaded = load(part, wants, self.headers)
             found = [infer_batch(batch, self.headers, self.actions) for batch in loaded.batches]
-            loaded.batches.clear()
+            _put_aside(part, loaded, found)
             return part, loaded, found
 
         for part, loaded, found in self._steps(pool, work, parts(files), "inferring", files):
             self._take(part, loaded, found)
 
+    def count_repeats(self, pool: ThreadPoolExecutor, files: list[LogFile], join: ClickJoin, wants: Wants) -> None:
+        """Count impressions whose id stood in the log before."""
+        join.take_ids(self._ids(pool, files, wants))
+        self.counts.repeated_impressions = join.repeated_ids()
+
     def joined(
         self, pool: ThreadPoolExecutor, files: list[LogFile], clicks: list[LogFile], join: ClickJoin, wants: Wants
     ) -> None:
         """Replay a log whose clicks stand in files of their own."""
-        join.take_clicks(self._click_batches(pool, clicks))
-        numbered = self._steps(pool, lambda p: (p[0], *load_ids(p[1])), enumerate(parts(files)), "reading ids", files)
-        join.take_ids(numbered)
+        join.take_clicks(self._click_batches(pool, clicks, wants.other))
+        join.take_ids(self._ids(pool, files, wants))
         self.progress("joining", 0, 0)
         self.counts.orphan_clicks = join.orphans()
         self.counts.repeated_impressions = join.repeated_ids()
         documents = join.missing_positions()
         join.start()
-        wants = Wants(wants.unit, wants.filter, ids=True, times=wants.times, documents=documents, dwell=wants.dwell)
+        wants = replace(wants, ids=True, documents=documents)
 
         def work(given: tuple[Part, Any, pa.StructArray]) -> tuple[Part, Loaded, list[BatchCredits], int]:
             part, places, events = given
@@ -169,7 +185,7 @@ class _Run:
             for batch in loaded.batches:
                 held = attach_clicks(batch, part.first, places, events)
                 found.append(infer_batch(held, self.headers, self.actions))
-            loaded.batches.clear()
+            _put_aside(part, loaded, found)
             return part, loaded, found, len(places)
 
         given = ((part, *join.events(number)) for number, part in enumerate(parts(files)))
@@ -194,10 +210,21 @@ class _Run:
         path = None if wrong.path is None or not wrong.reasons else str(wrong.path)
         return Replay(tuple(tallies.values()), self.counts, files, tuple(wrong.examples), dict(wrong.reasons), path)
 
-    def _click_batches(self, pool: ThreadPoolExecutor, files: list[LogFile]) -> Iterator[pa.RecordBatch]:
-        done = self._steps(pool, lambda part: (part, load_clicks(part)), parts(files), "reading clicks", files)
+    def _ids(
+        self, pool: ThreadPoolExecutor, files: list[LogFile], wants: Wants
+    ) -> Iterator[tuple[int, Any, list[str | None]]]:
+        def work(given: tuple[int, Part]) -> tuple[int, Any, list[str | None]]:
+            return given[0], *load_ids(given[1], wants.other)
+
+        return self._steps(pool, work, enumerate(parts(files)), "reading ids", files)
+
+    def _click_batches(
+        self, pool: ThreadPoolExecutor, files: list[LogFile], other: OtherFormat | None
+    ) -> Iterator[pa.RecordBatch]:
+        done = self._steps(pool, lambda part: (part, load_clicks(part, other)), parts(files), "reading clicks", files)
         for part, loaded in done:
             self.counts.clicks += loaded.rows
+            self.counts.unused_clicks += loaded.filtered
             self.counts.malformed_clicks += len(loaded.wrong)
             for row, error, raw in loaded.wrong:
                 self.quarantine.add(part.file.path, part.row_group, row, error, raw)
@@ -220,9 +247,6 @@ class _Run:
             self._wrong(error.kind, rows)
             self.quarantine.add(path, part.row_group, None, error, rows=rows)
         for credits in found:
-            for row, error in credits.wrong:
-                self._wrong(error.kind, 1)
-                self.quarantine.add(path, part.row_group, row, error)
             not_shown, duplicate, unused, counted = credits.outcomes.tolist()
             counts.clicks_not_shown += not_shown
             counts.duplicate_clicks += duplicate
@@ -279,12 +303,20 @@ class _Run:
             yield first()
 
 
+def _put_aside(part: Part, loaded: Loaded, found: list[BatchCredits]) -> None:
+    """Move what was found wrong when inferring to what was found wrong before, with the rows themselves."""
+    wrong = [entry for credits in found for entry in credits.wrong]
+    rows = contents(part, [row for row, _ in wrong])
+    loaded.wrong.extend((row, error, raw) for (row, error), raw in zip(wrong, rows, strict=True))
+    loaded.batches.clear()
+
+
 def _bytes(item: Any) -> int:
     part = item if isinstance(item, Part) else next(x for x in item if isinstance(x, Part))
     return part.size
 
 
-def _actions(names: Sequence[str], dwell: float, window: timedelta | None) -> Actions:
+def _actions(names: Sequence[str], dwell: float, window: timedelta | None, *, whole_pages: bool) -> Actions:
     if isinstance(names, str):
         names = [names]
     if not 1 <= len(names) <= MOST_ACTIONS or len(set(names)) < len(names):
@@ -294,7 +326,7 @@ def _actions(names: Sequence[str], dwell: float, window: timedelta | None) -> Ac
     if window is not None and window < timedelta(0):
         raise DataError(f"window is {window}; expected a time from 0.")
     micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
-    return Actions(tuple(names), dwell, micro)
+    return Actions(tuple(names), dwell, micro, whole_pages)
 
 
 def _listed(paths: Paths) -> list[str | os.PathLike[str]]:

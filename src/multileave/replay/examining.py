@@ -52,11 +52,11 @@ class Examined:
         self.counts[:] += other.counts
         self.balances[:] += other.balances
 
-    def to_evidence(self, without_clicks: int) -> dict[str, Any]:
-        """Return what `Evidence.from_dict` reads; without_clicks: of the impressions examined."""
+    def to_evidence(self, impressions: int, without_clicks: int) -> dict[str, Any]:
+        """Return what `Evidence.from_dict` reads; impressions: all of them, examined or not."""
         counts = self.counts.tolist()
         return {
-            "clicks_known": counts[EXAMINED],
+            "clicks_known": impressions,
             "without_clicks": without_clicks,
             "examined": counts[EXAMINED],
             "no_preference": counts[NO_PREFERENCE],

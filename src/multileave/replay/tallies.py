@@ -19,7 +19,9 @@ def tally_of(rankers: tuple[str, ...], found: UnitSums, action: int, cap: int | 
     ids = found.ids()
     if not everything:
         ids = [unit for unit, keep in zip(ids, kept.tolist(), strict=True) if keep]
-    counts, clicks, sums = (a if everything else a[kept] for a in (found.counts, found.clicks, found.sums))
+    counts, clicks, sums = found.counts, found.clicks, found.sums
+    if not everything:
+        counts, clicks, sums = counts[kept], clicks[kept], sums[kept]
     tally = Tally.from_sums(
         rankers,
         ids,
@@ -44,6 +46,6 @@ def _of_singles(rankers: tuple[str, ...], found: UnitSums, action: int) -> Tally
         wins=wins.astype(np.int64).tolist(),
         losses=losses.astype(np.int64).tolist(),
     )
-    examined = int(found.examined.counts[0])
-    data["evidence"] = found.examined.to_evidence(max(examined - int(found.clicked[action]), 0))
+    impressions = found.single_impressions + int(found.counts.sum())
+    data["evidence"] = found.examined.to_evidence(impressions, impressions - int(found.clicked[action]))
     return Tally.from_dict(data)
