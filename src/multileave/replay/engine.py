@@ -31,7 +31,7 @@ from multileave.replay.sources import Loaded, OtherFormat, Wants, contents, load
 from multileave.replay.tallies import tally_of
 from multileave.replay.units import UnitSums
 
-__all__ = ["BatchCredits", "infer_batch", "replay"]
+__all__ = ["BatchCredits", "Run", "check_cap", "infer_batch", "read_actions", "replay"]
 
 T = TypeVar("T")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -115,11 +115,10 @@ def replay(
         not looked at then.
     other: how JSON lines of another format are read.
     """
-    chosen = _actions(actions, dwell, window, whole_pages=whole_pages)
-    if cap is not None and cap < 1:
-        raise DataError(f"cap is {cap}; expected the most impressions of a unit, from 1.")
+    chosen = read_actions(actions, dwell, window, whole_pages=whole_pages)
+    check_cap(cap)
     threads = workers or os.cpu_count() or 1
-    run = _Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
+    run = Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
     files = find_files(_listed(paths), filesystem)
     wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names, other=other)
     try:
@@ -138,7 +137,9 @@ def replay(
     return run.finish(len(files))
 
 
-class _Run:
+class Run:
+    """What has been found so far: counts, wrong rows, and sums by unit for each header."""
+
     def __init__(
         self, actions: Actions, cap: int | None, quarantine: Quarantine, threads: int, progress: Progress | None
     ) -> None:
@@ -158,7 +159,7 @@ class _Run:
             return part, loaded, found
 
         for part, loaded, found in self._steps(pool, work, parts(files), "inferring", files):
-            self._take(part, loaded, found)
+            self.take(part, loaded, found)
 
     def count_repeats(self, pool: ThreadPoolExecutor, files: list[LogFile], join: ClickJoin, wants: Wants) -> None:
         """Count impressions whose id stood in the log before."""
@@ -191,7 +192,7 @@ class _Run:
         given = ((part, *join.events(number)) for number, part in enumerate(parts(files)))
         for part, loaded, found, events in self._steps(pool, work, given, "inferring", files):
             self.counts.clicks_of_other_rows += events - sum(credits.events for credits in found)
-            self._take(part, loaded, found, known=True)
+            self.take(part, loaded, found, known=True)
 
     def finish(self, files: int) -> Replay:
         """Return what was found."""
@@ -234,7 +235,7 @@ class _Run:
                 self.quarantine.add(part.file.path, part.row_group, None, error, rows=rows)
             yield from loaded.batches
 
-    def _take(self, part: Part, loaded: Loaded, found: list[BatchCredits], *, known: bool = False) -> None:
+    def take(self, part: Part, loaded: Loaded, found: list[BatchCredits], *, known: bool = False) -> None:
         """Add what a part gave; known: its events were counted when they were read."""
         counts, path = self.counts, part.file.path
         counts.rows += loaded.rows
@@ -247,6 +248,9 @@ class _Run:
             self._wrong(error.kind, rows)
             self.quarantine.add(path, part.row_group, None, error, rows=rows)
         for credits in found:
+            for row, error in credits.wrong:
+                self._wrong(error.kind, 1)
+                self.quarantine.add(path, part.row_group, row, error)
             not_shown, duplicate, unused, counted = credits.outcomes.tolist()
             counts.clicks_not_shown += not_shown
             counts.duplicate_clicks += duplicate
@@ -306,6 +310,8 @@ class _Run:
 def _put_aside(part: Part, loaded: Loaded, found: list[BatchCredits]) -> None:
     """Move what was found wrong when inferring to what was found wrong before, with the rows themselves."""
     wrong = [entry for credits in found for entry in credits.wrong]
+    for credits in found:
+        credits.wrong.clear()
     rows = contents(part, [row for row, _ in wrong])
     loaded.wrong.extend((row, error, raw) for (row, error), raw in zip(wrong, rows, strict=True))
     loaded.batches.clear()
@@ -316,7 +322,8 @@ def _bytes(item: Any) -> int:
     return part.size
 
 
-def _actions(names: Sequence[str], dwell: float, window: timedelta | None, *, whole_pages: bool) -> Actions:
+def read_actions(names: Sequence[str], dwell: float, window: timedelta | None, *, whole_pages: bool = True) -> Actions:
+    """Return the actions that a replay is asked for, checked."""
     if isinstance(names, str):
         names = [names]
     if not 1 <= len(names) <= MOST_ACTIONS or len(set(names)) < len(names):
@@ -327,6 +334,12 @@ def _actions(names: Sequence[str], dwell: float, window: timedelta | None, *, wh
         raise DataError(f"window is {window}; expected a time from 0.")
     micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
     return Actions(tuple(names), dwell, micro, whole_pages)
+
+
+def check_cap(cap: int | None) -> None:
+    """Raise `DataError` if a cap makes no sense."""
+    if cap is not None and cap < 1:
+        raise DataError(f"cap is {cap}; expected the most impressions of a unit, from 1.")
 
 
 def _listed(paths: Paths) -> list[str | os.PathLike[str]]:

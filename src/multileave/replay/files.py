@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from multileave.errors import DataError
 from multileave.replay.headers import RowError
 
-__all__ = ["LogFile", "Part", "find_files", "parts", "unreadable"]
+__all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "unreadable"]
 
 LINES = (".jsonl", ".ndjson", ".json")
+PARQUET = (".parquet", ".pq")
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 BLOCK = 1 << 22  # bytes of lines in a part
 MOST_LINE = 1 << 26  # bytes; a longer line is wrong
@@ -33,7 +34,7 @@ class LogFile:
     @property
     def is_parquet(self) -> bool:
         """Whether it is Parquet; otherwise it holds JSON lines."""
-        return self.path.endswith((".parquet", ".pq"))
+        return self.path.endswith(PARQUET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +82,15 @@ def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSys
 
 
 def _is_log(info: pafs.FileInfo) -> bool:
-    name = info.base_name
+    return info.type == pafs.FileType.File and is_log_name(info.base_name)
+
+
+def is_log_name(name: str) -> bool:
+    """Return whether a file of a folder is part of a log, by its name."""
     for packed in PACKED:
         name = name.removesuffix(packed)
     # As everywhere, what begins with a dot or an underscore is not data.
-    return info.type == pafs.FileType.File and name.endswith((*LINES, ".parquet", ".pq")) and name[0] not in "._"
+    return name.endswith((*LINES, *PARQUET)) and name[0] not in "._"
 
 
 def parts(files: Sequence[LogFile]) -> Iterator[Part]:

@@ -139,7 +139,7 @@ def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
                     try:
                         loaded.add(fast_clicks(batch))
                     except DoesNotFit:
-                        loaded.add(slow_clicks(_row_dicts(batch), range(start, start + len(batch))))
+                        loaded.add(slow_clicks(row_dicts(batch), range(start, start + len(batch))))
                     start += len(batch)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             loaded.lost.append((part.rows - start, unreadable("row group", error)))
@@ -152,11 +152,16 @@ def _parse(part: Part) -> tuple[list[int], list[Any]]:
         if not line.strip():
             continue
         numbers.append(number)
-        try:
-            raws.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raws.append(RowError("malformed", f"the line is not JSON: {error}"[:200]))
+        raws.append(parse_line(line))
     return numbers, raws
+
+
+def parse_line(line: bytes) -> Any:
+    """Return what a JSON line holds, or a `RowError` if it is not JSON."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return RowError("malformed", f"the line is not JSON: {error}"[:200])
 
 
 def _translated(
@@ -193,7 +198,7 @@ def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
         with part.file.filesystem.open_input_file(part.file.path) as opened:
             group = pq.ParquetFile(opened).read_row_group(part.row_group, use_threads=False)
         chosen = group.take(pa.array(numbers)).to_struct_array().combine_chunks()
-        return _row_dicts(pa.RecordBatch.from_struct_array(chosen))
+        return row_dicts(pa.RecordBatch.from_struct_array(chosen))
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return [None] * len(numbers)
 
@@ -258,7 +263,7 @@ def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
             except DoesNotFit:
                 table = plain.read_row_group(part.row_group).take(pa.array(rows))
                 whole = pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
-                raws = _row_dicts(_with_keys(whole, part.file.keys))
+                raws = row_dicts(_with_keys(whole, part.file.keys))
                 loaded.add(slow_rows(raws, rows.tolist(), origin, wants.unit, headers))
 
 
@@ -311,7 +316,8 @@ def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[p
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
-def _row_dicts(batch: pa.RecordBatch) -> list[Any]:
+def row_dicts(batch: pa.RecordBatch) -> list[Any]:
+    """Return the rows of a batch as dictionaries, with a `RowError` for one that cannot be read."""
     try:
         whole: list[Any] = batch.to_pylist()
         return whole

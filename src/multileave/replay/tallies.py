@@ -46,6 +46,6 @@ def _of_singles(rankers: tuple[str, ...], found: UnitSums, action: int) -> Tally
         wins=wins.astype(np.int64).tolist(),
         losses=losses.astype(np.int64).tolist(),
     )
-    impressions = found.single_impressions + int(found.counts.sum())
-    data["evidence"] = found.examined.to_evidence(impressions, impressions - int(found.clicked[action]))
+    without_clicks = found.impressions - int(found.clicked[action])
+    data["evidence"] = found.examined.to_evidence(found.impressions, without_clicks)
     return Tally.from_dict(data)

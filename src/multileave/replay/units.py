@@ -41,12 +41,15 @@ class UnitSums:
         self.singles = np.zeros((4, actions, self.pairs))
         self.single_clicks = np.zeros(actions, dtype=np.int64)
         self.single_impressions = 0
-        self.clicked = np.zeros(actions, dtype=np.int64)  # impressions with clicks
+        # Of all impressions, with a unit or without: how many, and how many with clicks.
+        self.impressions = 0
+        self.clicked = np.zeros(actions, dtype=np.int64)
         self.examined = Examined.nothing(rankers)
 
     def add(self, units: pa.StringArray, credits: Credits) -> None:
         """Add rows that all have reason 0; units: their ids, null for none."""
         rows = self._rows(units)
+        self.impressions += len(rows)
         self.clicked += np.count_nonzero(credits.clicks, axis=0)
         self.examined.add(credits.examined)
         self.single_impressions += int((rows < 0).sum())
