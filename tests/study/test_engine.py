@@ -13,7 +13,13 @@ from multileave.rankings import read_rankings
 from multileave.study import Simulation, best_first, binary_error, score_differences, winner
 from multileave.study.engine import pack
 
-VARIANTS = ["pm(credit='sign')", "ppm(pairs='local')", "ppm(pairs='all', hidden=False)", "tdm(prefix='drafted')"]
+VARIANTS = [
+    "dpm(depth='linear')",
+    "pm(credit='sign')",
+    "ppm(pairs='local')",
+    "ppm(pairs='all', hidden=False)",
+    "tdm(prefix='drafted')",
+]
 
 
 def data_for(method: Method) -> QuerySet:

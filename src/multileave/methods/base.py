@@ -73,6 +73,14 @@ class Method:
         """How many of the documents below the last click inference reads; None if all."""
         return None
 
+    @property
+    def reads_late(self) -> bool:
+        """Whether inference reads documents below the last click that no ranker places as high as it.
+
+        If not, they may be left out of what it is given, and the documents below them moved up.
+        """
+        return True
+
     def params(self) -> Sequence[float]:
         """Return the parameters as the kernels read them."""
         return ()

@@ -22,11 +22,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods.base import Method, check_choice, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import (
-    add_agreements,
     agreement,
     best_ranks,
     chances_to_stay,
@@ -41,10 +43,29 @@ DEPTHS = ("top", "linear", "none")
 
 
 @kernel
+def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """Add the weight for every ranker that agrees, subtract it for those that do not.
+
+    Ranks from `limit` on count as one: a ranker that places both documents there gains and loses nothing.
+    """
+    for n in range(len(out)):
+        out[n] += weight * agreement(min(better[n], limit), min(worse[n], limit))
+
+
+@kernel
+def add_by_height(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """As `add_within`, times the height of the ranker's higher document: how many ranks it is above `limit`."""
+    for n in range(len(out)):
+        height, other = np.int32(limit - min(better[n], limit)), np.int32(limit - min(worse[n], limit))
+        out[n] += weight * np.int32(max(height, other) * agreement(other, height))
+
+
+@kernel
 def credit_depths(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
     """Add up all pairs; params[0] is the depth: 0 top, 1 linear, 2 none."""
-    m, rankers = ranks.shape
+    m = len(clicks)
     depth = params[0]
+    limit = np.int32(ABSENT if depth == 2.0 else k + 1)
     best = work_i[:m]
     stay = work_f[: m + 1]
     best_ranks(ranks, best)
@@ -52,23 +73,15 @@ def credit_depths(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
     for i in range(m):
         if not clicks[i]:
             continue
-        mine = ranks[i]
         for j in range(m):
             threshold = max(best[i], best[j])
             if clicks[j] or min(i, j) + 1 < threshold:
                 continue
             weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
-            theirs = ranks[j]
-            if depth == 0.0:
-                for n in range(rankers):
-                    counts = min(mine[n], theirs[n]) <= k
-                    out[n] += weight * (counts * agreement(mine[n], theirs[n]))
-            elif depth == 1.0:
-                for n in range(rankers):
-                    use = max(k + 1 - min(mine[n], theirs[n]), 0)
-                    out[n] += weight / k * (use * agreement(mine[n], theirs[n]))
+            if depth == 1.0:
+                add_by_height(weight / k, ranks[i], ranks[j], limit, out)
             else:
-                add_agreements(weight, mine, theirs, out)
+                add_within(weight, ranks[i], ranks[j], limit, out)
 
 
 @register
@@ -93,6 +106,11 @@ class DepthPreference(Method):
 
     def __post_init__(self) -> None:
         check_choice(self, "depth", DEPTHS)
+
+    @property
+    def reads_late(self) -> bool:
+        """A clicked document is paired with a lower one only if that could have been drawn in its place."""
+        return False
 
     def params(self) -> Sequence[float]:
         """Return the depth's number."""

@@ -124,8 +124,9 @@ def agreement(better, worse):  # type: ignore[no-untyped-def]
     """Return 1 if the rank of the better document is the smaller, -1 if it is the larger, 0 if both are absent.
 
     Without a branch: which of two documents a ranker places first is what a processor cannot predict.
+    As a difference of int32 cut to -1..1, several rankers are compared at once.
     """
-    return np.int32(np.int32(better < worse) - np.int32(better > worse))
+    return max(min(np.int32(worse - better), np.int32(1)), np.int32(-1))
 
 
 @kernel
@@ -196,6 +197,11 @@ class PairwisePreference(Method):
     def reads_below(self) -> int | None:
         """The document directly below the last click is the last in a pair, but for "all" pairs."""
         return None if self.pairs == "all" else 1
+
+    @property
+    def reads_late(self) -> bool:
+        """A clicked document is paired with a lower one only if that could have been drawn in its place."""
+        return False
 
     def params(self) -> Sequence[float]:
         """Return the pair rule."""

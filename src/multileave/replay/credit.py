@@ -13,6 +13,7 @@ import pyarrow as pa
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import Floats, add_preferences
+from multileave.replay.examining import Examined, balance_of, examine_row
 from multileave.replay.headers import Header
 
 __all__ = ["EVENTS", "REASONS", "Actions", "Credits", "Events", "credit_batch", "read_events"]
@@ -21,6 +22,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_DRAWN = 10_000
 LARGEST = 1e40  # of a credit, as in a tally
+FEW = 32  # events of a row, that are compared with each other to find duplicates; more are sorted
 
 REASONS = (
     "",
@@ -47,11 +49,13 @@ class Actions:
     names: "click", "cart", "purchase" or any other name in the log; "satisfied" is a click with at
         least `dwell` seconds on the document.
     window: how long after its impression an event counts, in microseconds; None for ever.
+    whole_pages: whether impressions hold all that was shown, so that their balance can be examined.
     """
 
     names: tuple[str, ...] = ("click",)
     dwell: float = 30.0
     window: int | None = None
+    whole_pages: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,7 @@ class Events:
     masks: Array  # uint32, bit a for actions.names[a]
     codes: Array  # int32, the action, to tell duplicates
     times: Array  # int64, -2**62 where there is none
+    again: Array  # uint8, whether it stood there before; known for rows of more than FEW
     late: int
     undated: int
 
@@ -75,6 +80,7 @@ class Credits:
     clicks: Array  # int32 (n, A), clicked documents
     reasons: Array  # uint8 (n,), into REASONS
     events: Array  # int64 (4,), by EVENTS
+    examined: Examined
 
 
 def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
@@ -115,10 +121,27 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
         after = known & (times - np.where(known, start, times) > actions.window)
         late, undated = int(after.sum()), int((~known).sum())
         masks[after | ~known] = 0
-    return Events(offsets, positions, masks, codes, times, late, undated)
+    return Events(offsets, positions, masks, codes, times, _repeats(offsets, positions, codes, times), late, undated)
 
 
-def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Events, actions: int) -> Credits:
+def _repeats(offsets: Array, positions: Array, codes: Array, times: Array) -> Array:
+    """Return which events of rows with many stood there before, with the same position, action and time."""
+    again = np.zeros(len(positions), dtype=np.uint8)
+    sizes = np.diff(offsets)
+    many = sizes > FEW
+    if many.any():
+        events = np.flatnonzero(np.repeat(many, sizes))
+        rows = np.repeat(np.arange(len(sizes)), sizes)[events]
+        keys = (times[events], codes[events], positions[events], rows)
+        order = np.lexsort(keys)  # stable, so that the first of equals stays the first
+        same = np.ones(len(order) - 1, dtype=bool)
+        for key in keys:
+            same &= np.diff(key[order]) == 0
+        again[events[order[1:][same]]] = 1
+    return again
+
+
+def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Events, actions: Actions) -> Credits:
     """Infer the rows of a batch (int64 positions) that share a header."""
     method, rankers = header.method, len(header.rankers)
     matrix = method.outcome == "matrix"
@@ -128,18 +151,20 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
     most = min(max(int(np.diff(lists[1][0]).max(initial=0)) // rankers, int(np.diff(lists[2][0]).max(initial=0))),
                MOST_DRAWN)  # fmt: skip
     integers, floats = method.workspace(rankers, max(most, 1), max(most, 1))
+    number = len(actions.names)
     found = Credits(
-        np.zeros((len(rows), actions, width)),
-        np.zeros((len(rows), actions), dtype=np.int32),
+        np.zeros((len(rows), number, width)),
+        np.zeros((len(rows), number), dtype=np.int32),
         np.zeros(len(rows), dtype=np.uint8),
         np.zeros(len(EVENTS), dtype=np.int64),
+        Examined.nothing(rankers),
     )
     values = np.zeros((rankers if matrix else 1, rankers))
     credit_rows.bind(credit=method.credit_kernel)(
         rows,
         batch.column("k").to_numpy(),
         *lists,
-        (events.offsets, events.positions, events.masks, events.codes, events.times),
+        (events.offsets, events.positions, events.masks, events.codes, events.times, events.again),
         (kind, int(method.keeps_ranks), int(method.keeps_note)),
         method.parameters,
         (
@@ -151,6 +176,14 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         values if matrix else values[0],
         values,
         (found.values, found.clicks, found.reasons, found.events),
+        (
+            balance_of(method),
+            int(actions.whole_pages),
+            found.examined.counts,
+            found.examined.balances,
+            np.empty((2, rankers)),
+            np.empty(most + 2),
+        ),
         np.empty(integers, dtype=np.int32),
         np.empty(floats),
     )
@@ -248,33 +281,35 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type:
 
 
 @kernel
-def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room, out, values, found, work_i, work_f):  # type: ignore[no-untyped-def]  # fmt: skip
+def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room, out, values, found, health, work_i, work_f):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     """Check rows, mark the clicked documents of each action, and keep what they say.
 
     lengths, ranks, note, pins: (offsets, values) of lists. events: see `Events`.
     reads: the kind of outcome (0 difference, 1 sign, 2 matrix), and whether credit reads ranks and notes.
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
+    health: what is known of the method's balance, whether to examine rows, and the room for it.
     """
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
-    offsets, positions, masks, codes, times = events
+    offsets, positions, masks, codes, times, repeats = events
+    known, whole_pages, examined, balances, sums, left = health
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
         reason, m, page = read_row(row, k, lengths, ranks, note, pins, reads, drawn, seen)
-        reasons[place] = reason
         first, last = offsets[row], offsets[row + 1]
-        if reason or first == last:
-            continue
+        if reason:
+            last = first
         used = np.uint32(0)
         for event in range(first, last):
-            again = False
-            for before in range(first, event):
-                again = again or (
-                    positions[before] == positions[event]
-                    and codes[before] == codes[event]
-                    and times[before] == times[event]
-                )
+            again = repeats[event] != 0
+            if last - first <= FEW:
+                for before in range(first, event):
+                    again = again or (
+                        positions[before] == positions[event]
+                        and codes[before] == codes[event]
+                        and times[before] == times[event]
+                    )
             if positions[event] < 0 or positions[event] >= page:
                 counts[0] += 1
             elif again:
@@ -284,8 +319,6 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
             else:
                 counts[3] += 1
                 used |= masks[event]
-        if used == 0:
-            continue
         fixed = pins[1][pins[0][row] : pins[0][row + 1]]
         notes = note[1][note[0][row] : note[0][row + 1]]
         sizes = lengths[1][lengths[0][row] : lengths[0][row + 1]]
@@ -320,7 +353,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
                 for r in range(rankers):
                     fine = fine and abs(values[n, r]) <= LARGEST
             if not fine:
-                reasons[place] = 11
+                reason = 11
                 break
             kept = credits[place, action]
             if reads[0] == 0:
@@ -334,3 +367,9 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
                     for other in range(n + 1, rankers):
                         kept[pair] = total[n, other]
                         pair += 1
+        reasons[place] = reason
+        if reason == 0 and whole_pages:
+            kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
+            examine_row(
+                known, kept_ranks, len(kept_ranks), page - len(fixed), sizes, notes, examined, balances, sums, left
+            )

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,16 +21,17 @@ import pyarrow.fs as pafs
 
 from multileave.errors import DataError
 from multileave.replay.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
+from multileave.replay.files import LogFile, Part, find_files, parts
 from multileave.replay.headers import Headers, RowError
 from multileave.replay.joining import ClickJoin
 from multileave.replay.preparing import attach_clicks
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 from multileave.replay.rows import MICROSECONDS
-from multileave.replay.sources import Loaded, LogFile, Part, Wants, find_files, load, load_clicks, load_ids, parts
+from multileave.replay.sources import Loaded, OtherFormat, Wants, contents, load, load_clicks, load_ids
 from multileave.replay.tallies import tally_of
 from multileave.replay.units import UnitSums
 
-__all__ = ["BatchCredits", "infer_batch", "replay"]
+__all__ = ["BatchCredits", "Run", "check_cap", "infer_batch", "read_actions", "replay"]
 
 T = TypeVar("T")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -59,7 +60,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
     numbers, units = batch.column("header").to_numpy(), batch.column("unit")
     for number in np.unique(numbers).tolist():
         rows = np.flatnonzero(numbers == number)
-        credits = credit_batch(batch, rows, headers.known[number], events, len(actions.names))
+        credits = credit_batch(batch, rows, headers.known[number], events, actions)
         found.outcomes += credits.events
         good = credits.reasons == 0
         if not good.all():
@@ -68,7 +69,9 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
                 reason = RowError("malformed", REASONS[credits.reasons[place]])
                 found.wrong.append((int(where[rows[place]]), reason))
             rows = rows[good]
-            credits = Credits(credits.values[good], credits.clicks[good], credits.reasons[good], credits.events)
+            credits = replace(
+                credits, values=credits.values[good], clicks=credits.clicks[good], reasons=credits.reasons[good]
+            )
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))
         found.groups.append((number, chosen, credits))
     return found
@@ -89,6 +92,9 @@ def replay(
     filesystem: pafs.FileSystem | None = None,
     memory: str | None = None,
     progress: Progress | None = None,
+    check_ids: bool = False,
+    whole_pages: bool = True,
+    other: OtherFormat | None = None,
 ) -> Replay:
     """Infer a log of impressions and return a tally, and a verdict, for each comparison and action.
 
@@ -103,18 +109,25 @@ def replay(
     quarantine: a file for the rows that cannot be inferred, with the reason.
     memory: the most that the join with clicks may take, such as "4GB".
     progress: called with what is going on, and how many bytes of how many are done.
+    check_ids: count impressions whose id stood in the log before; with clicks that is done anyway. It
+        takes a further look at the log, and disk space for its ids.
+    whole_pages: False where impressions may not hold all that was shown; the balance between rankers is
+        not looked at then.
+    other: how JSON lines of another format are read.
     """
-    chosen = _actions(actions, dwell, window)
-    if cap is not None and cap < 1:
-        raise DataError(f"cap is {cap}; expected the most impressions of a unit, from 1.")
+    chosen = read_actions(actions, dwell, window, whole_pages=whole_pages)
+    check_cap(cap)
     threads = workers or os.cpu_count() or 1
-    run = _Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
+    run = Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
     files = find_files(_listed(paths), filesystem)
-    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names)
+    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names, other=other)
     try:
         with ThreadPoolExecutor(threads) as pool:
             if clicks is None:
                 run.whole(pool, files, wants)
+                if check_ids:
+                    with ClickJoin(memory=memory, threads=threads) as join:
+                        run.count_repeats(pool, files, join, wants)
             else:
                 separate = find_files(_listed(clicks), filesystem)
                 with ClickJoin(memory=memory, threads=threads) as join:
@@ -124,7 +137,9 @@ def replay(
     return run.finish(len(files))
 
 
-class _Run:
+class Run:
+    """What has been found so far: counts, wrong rows, and sums by unit for each header."""
+
     def __init__(
         self, actions: Actions, cap: int | None, quarantine: Quarantine, threads: int, progress: Progress | None
     ) -> None:
@@ -140,25 +155,29 @@ class _Run:
         def work(part: Part) -> tuple[Part, Loaded, list[BatchCredits]]:
             loaded = load(part, wants, self.headers)
             found = [infer_batch(batch, self.headers, self.actions) for batch in loaded.batches]
-            loaded.batches.clear()
+            _put_aside(part, loaded, found)
             return part, loaded, found
 
         for part, loaded, found in self._steps(pool, work, parts(files), "inferring", files):
-            self._take(part, loaded, found)
+            self.take(part, loaded, found)
+
+    def count_repeats(self, pool: ThreadPoolExecutor, files: list[LogFile], join: ClickJoin, wants: Wants) -> None:
+        """Count impressions whose id stood in the log before."""
+        join.take_ids(self._ids(pool, files, wants))
+        self.counts.repeated_impressions = join.repeated_ids()
 
     def joined(
         self, pool: ThreadPoolExecutor, files: list[LogFile], clicks: list[LogFile], join: ClickJoin, wants: Wants
     ) -> None:
         """Replay a log whose clicks stand in files of their own."""
-        join.take_clicks(self._click_batches(pool, clicks))
-        numbered = self._steps(pool, lambda p: (p[0], *load_ids(p[1])), enumerate(parts(files)), "reading ids", files)
-        join.take_ids(numbered)
+        join.take_clicks(self._click_batches(pool, clicks, wants.other))
+        join.take_ids(self._ids(pool, files, wants))
         self.progress("joining", 0, 0)
         self.counts.orphan_clicks = join.orphans()
         self.counts.repeated_impressions = join.repeated_ids()
         documents = join.missing_positions()
         join.start()
-        wants = Wants(wants.unit, wants.filter, ids=True, times=wants.times, documents=documents, dwell=wants.dwell)
+        wants = replace(wants, ids=True, documents=documents)
 
         def work(given: tuple[Part, Any, pa.StructArray]) -> tuple[Part, Loaded, list[BatchCredits], int]:
             part, places, events = given
@@ -167,13 +186,13 @@ class _Run:
             for batch in loaded.batches:
                 held = attach_clicks(batch, part.first, places, events)
                 found.append(infer_batch(held, self.headers, self.actions))
-            loaded.batches.clear()
+            _put_aside(part, loaded, found)
             return part, loaded, found, len(places)
 
         given = ((part, *join.events(number)) for number, part in enumerate(parts(files)))
         for part, loaded, found, events in self._steps(pool, work, given, "inferring", files):
             self.counts.clicks_of_other_rows += events - sum(credits.events for credits in found)
-            self._take(part, loaded, found, known=True)
+            self.take(part, loaded, found, known=True)
 
     def finish(self, files: int) -> Replay:
         """Return what was found."""
@@ -192,10 +211,21 @@ class _Run:
         path = None if wrong.path is None or not wrong.reasons else str(wrong.path)
         return Replay(tuple(tallies.values()), self.counts, files, tuple(wrong.examples), dict(wrong.reasons), path)
 
-    def _click_batches(self, pool: ThreadPoolExecutor, files: list[LogFile]) -> Iterator[pa.RecordBatch]:
-        done = self._steps(pool, lambda part: (part, load_clicks(part)), parts(files), "reading clicks", files)
+    def _ids(
+        self, pool: ThreadPoolExecutor, files: list[LogFile], wants: Wants
+    ) -> Iterator[tuple[int, Any, list[str | None]]]:
+        def work(given: tuple[int, Part]) -> tuple[int, Any, list[str | None]]:
+            return given[0], *load_ids(given[1], wants.other)
+
+        return self._steps(pool, work, enumerate(parts(files)), "reading ids", files)
+
+    def _click_batches(
+        self, pool: ThreadPoolExecutor, files: list[LogFile], other: OtherFormat | None
+    ) -> Iterator[pa.RecordBatch]:
+        done = self._steps(pool, lambda part: (part, load_clicks(part, other)), parts(files), "reading clicks", files)
         for part, loaded in done:
             self.counts.clicks += loaded.rows
+            self.counts.unused_clicks += loaded.filtered
             self.counts.malformed_clicks += len(loaded.wrong)
             for row, error, raw in loaded.wrong:
                 self.quarantine.add(part.file.path, part.row_group, row, error, raw)
@@ -205,7 +235,7 @@ class _Run:
                 self.quarantine.add(part.file.path, part.row_group, None, error, rows=rows)
             yield from loaded.batches
 
-    def _take(self, part: Part, loaded: Loaded, found: list[BatchCredits], *, known: bool = False) -> None:
+    def take(self, part: Part, loaded: Loaded, found: list[BatchCredits], *, known: bool = False) -> None:
         """Add what a part gave; known: its events were counted when they were read."""
         counts, path = self.counts, part.file.path
         counts.rows += loaded.rows
@@ -277,12 +307,23 @@ class _Run:
             yield first()
 
 
+def _put_aside(part: Part, loaded: Loaded, found: list[BatchCredits]) -> None:
+    """Move what was found wrong when inferring to what was found wrong before, with the rows themselves."""
+    wrong = [entry for credits in found for entry in credits.wrong]
+    for credits in found:
+        credits.wrong.clear()
+    rows = contents(part, [row for row, _ in wrong])
+    loaded.wrong.extend((row, error, raw) for (row, error), raw in zip(wrong, rows, strict=True))
+    loaded.batches.clear()
+
+
 def _bytes(item: Any) -> int:
     part = item if isinstance(item, Part) else next(x for x in item if isinstance(x, Part))
     return part.size
 
 
-def _actions(names: Sequence[str], dwell: float, window: timedelta | None) -> Actions:
+def read_actions(names: Sequence[str], dwell: float, window: timedelta | None, *, whole_pages: bool = True) -> Actions:
+    """Return the actions that a replay is asked for, checked."""
     if isinstance(names, str):
         names = [names]
     if not 1 <= len(names) <= MOST_ACTIONS or len(set(names)) < len(names):
@@ -292,7 +333,13 @@ def _actions(names: Sequence[str], dwell: float, window: timedelta | None) -> Ac
     if window is not None and window < timedelta(0):
         raise DataError(f"window is {window}; expected a time from 0.")
     micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
-    return Actions(tuple(names), dwell, micro)
+    return Actions(tuple(names), dwell, micro, whole_pages)
+
+
+def check_cap(cap: int | None) -> None:
+    """Raise `DataError` if a cap makes no sense."""
+    if cap is not None and cap < 1:
+        raise DataError(f"cap is {cap}; expected the most impressions of a unit, from 1.")
 
 
 def _listed(paths: Paths) -> list[str | os.PathLike[str]]:

@@ -1,19 +1,17 @@
-"""Where rows come from: files, folders and object stores, cut into parts that a core reads at a time."""
+"""From the parts of a log to prepared batches: which columns are read, what a filter keeps, and what is wrong."""
 
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
+from multileave.replay.files import Part, unreadable
 from multileave.replay.headers import Headers, RowError
 from multileave.replay.preparing import (
     NEEDED,
@@ -28,43 +26,31 @@ from multileave.replay.preparing import (
 )
 from multileave.replay.rows import id_text
 
-__all__ = ["Loaded", "LogFile", "Part", "Wants", "find_files", "load", "load_clicks", "load_ids", "parts"]
+__all__ = [
+    "Loaded",
+    "OtherFormat",
+    "Wants",
+    "contents",
+    "load",
+    "load_clicks",
+    "load_ids",
+]
 
-LINES = (".jsonl", ".ndjson", ".json")
-PACKED = {".gz": "gzip", ".zst": "zstd"}
-BLOCK = 1 << 22  # bytes of lines in a part
-MOST_LINE = 1 << 26  # bytes; a longer line is wrong
 BATCH = 1 << 16  # rows
 CODED = ("method", "rankers")  # the same in many rows, so read as codes
 
 
-@dataclass(frozen=True)
-class LogFile:
-    """A file of a log, with the partition keys in its path."""
+class OtherFormat(Protocol):
+    """How objects of JSON lines in another format become rows of ours; None: this is something else."""
 
-    filesystem: pafs.FileSystem
-    path: str
-    number: int
-    size: int
-    keys: tuple[tuple[str, str], ...]
+    def impression_id(self, raw: Mapping[str, Any]) -> Any:
+        """Return what events refer to an impression by."""
 
-    @property
-    def is_parquet(self) -> bool:
-        """Whether it is Parquet; otherwise it holds JSON lines."""
-        return self.path.endswith((".parquet", ".pq"))
+    def impression(self, raw: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a row of impressions, or raise `RowError`."""
 
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A row group, or a block of lines, or what could not be read at all."""
-
-    file: LogFile
-    row_group: int
-    first: int
-    size: int  # bytes, for the progress bar
-    rows: int = 0
-    lines: Sequence[bytes] = ()
-    error: RowError | None = None
+    def click(self, raw: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a row of clicks, or raise `RowError`."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +63,13 @@ class Wants:
     times: bool = False
     documents: bool = False
     dwell: bool = False
+    other: OtherFormat | None = None
+    filter_columns: dict[Any, frozenset[str]] = field(default_factory=dict, compare=False)  # known so far, by schema
 
 
 @dataclass(eq=False)
 class Loaded:
-    """What a part gave: prepared batches, how many rows it has, how many were filtered out, and what was wrong."""
+    """What a part gave: prepared batches, how many rows it has, how many were left out, and what was wrong."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
@@ -94,88 +82,6 @@ class Loaded:
         if len(prepared.batch):
             self.batches.append(prepared.batch)
         self.wrong.extend(prepared.wrong)
-
-
-def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSystem | None = None) -> list[LogFile]:
-    """Return the log files that paths name: files, folders (whole trees) and URIs, each once."""
-    found: dict[str, LogFile] = {}
-    for given in paths:
-        name = os.fspath(given)
-        try:
-            if filesystem is not None:
-                system, path = filesystem, name
-            elif "://" in name:
-                system, path = pafs.FileSystem.from_uri(name)
-            else:
-                system, path = pafs.LocalFileSystem(), os.path.abspath(name)
-            info = system.get_file_info(path)
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{name} cannot be opened: {' '.join(str(error).split())}") from error
-        if info.type == pafs.FileType.NotFound:
-            raise DataError(f"there is no file or folder {name}. Give files of JSON lines or Parquet, or their folder.")
-        infos = [info]
-        if info.type == pafs.FileType.Directory:
-            infos = [i for i in system.get_file_info(pafs.FileSelector(path, recursive=True)) if _is_log(i)]
-            if not infos:
-                raise DataError(
-                    f"{name} holds no file that ends in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
-                    "Give the folder of the log."
-                )
-        for one in sorted(infos, key=lambda i: str(i.path)):
-            keys = tuple((unquote(k), unquote(v)) for k, e, v in (p.partition("=") for p in one.path.split("/")) if e)
-            found.setdefault(one.path, LogFile(system, one.path, len(found), one.size or 0, keys))
-    return list(found.values())
-
-
-def _is_log(info: pafs.FileInfo) -> bool:
-    name = info.base_name
-    for packed in PACKED:
-        name = name.removesuffix(packed)
-    # As everywhere, what begins with a dot or an underscore is not data.
-    return info.type == pafs.FileType.File and name.endswith((*LINES, ".parquet", ".pq")) and name[0] not in "._"
-
-
-def parts(files: Sequence[LogFile]) -> Iterator[Part]:
-    """Yield the parts of files, one after another, the same each time."""
-    for file in files:
-        if not file.is_parquet:
-            yield from _line_parts(file)
-            continue
-        try:
-            with file.filesystem.open_input_file(file.path) as opened:
-                metadata = pq.ParquetFile(opened).metadata
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            yield Part(file, -1, 0, file.size, error=_unreadable("file", error))
-            continue
-        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        for group, size in enumerate(sizes):
-            yield Part(file, group, 0, file.size // len(sizes), rows=size)
-
-
-def _line_parts(file: LogFile) -> Iterator[Part]:
-    """Yield blocks of whole lines, numbered from 1."""
-    packed = next((codec for end, codec in PACKED.items() if file.path.endswith(end)), None)
-    first, rest, share = 1, b"", 0
-    try:
-        with file.filesystem.open_input_stream(file.path, compression=packed) as stream:
-            while block := stream.read(BLOCK):
-                lines = (rest + block).split(b"\n")
-                rest = lines.pop()
-                share += len(block)
-                if len(rest) > MOST_LINE:
-                    lines, rest = [*lines, rest], b""  # in pieces, none of which is an object
-                if lines:
-                    yield Part(file, -1, first, share, lines=lines)
-                    first, share = first + len(lines), 0
-    except (OSError, pa.ArrowException) as error:
-        yield Part(file, -1, first, share, lines=[rest] if rest else [], error=_unreadable("file", error))
-        return
-    if rest:
-        yield Part(file, -1, first, share, lines=[rest])
-
-
-def _unreadable(what: str, error: Exception) -> RowError:
-    return RowError("malformed", f"the {what} cannot be read: {' '.join(str(error).split())[:300]}")
 
 
 def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
@@ -191,11 +97,11 @@ def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
             _load_group(part, wants, headers, loaded)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             known = sum(map(len, loaded.batches)) + loaded.filtered + len(loaded.wrong)
-            loaded.lost.append((part.rows - known, _unreadable("row group", error)))
+            loaded.lost.append((part.rows - known, unreadable("row group", error)))
     return loaded
 
 
-def load_ids(part: Part) -> tuple[Any, list[str | None]]:
+def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[str | None]]:
     """Return the numbers of a part's rows, less the first, and their impression ids."""
     if part.file.is_parquet:
         if part.error is not None:
@@ -207,11 +113,12 @@ def load_ids(part: Part) -> tuple[Any, list[str | None]]:
         except (OSError, pa.ArrowException, IndexError):
             return np.zeros(0, dtype=np.int64), []
     numbers, raws = _parse(part)
-    texts = [id_text(raw.get("impression_id")) if isinstance(raw, dict) else None for raw in raws]
+    given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
+    texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
     return np.array(numbers, dtype=np.int64) - part.first, texts
 
 
-def load_clicks(part: Part) -> Loaded:
+def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
     """Read and prepare the rows of a part of a log of clicks."""
     loaded = Loaded()
     if part.error is not None:
@@ -219,7 +126,10 @@ def load_clicks(part: Part) -> Loaded:
     if not part.file.is_parquet:
         numbers, raws = _parse(part)
         loaded.rows = len(raws)
+        if other is not None:
+            numbers, raws = _translated(numbers, raws, other.click, loaded)
         loaded.add(slow_clicks(raws, numbers))
+        _give_lines(part, loaded)
     elif part.error is None:
         loaded.rows = part.rows
         start = 0
@@ -229,10 +139,10 @@ def load_clicks(part: Part) -> Loaded:
                     try:
                         loaded.add(fast_clicks(batch))
                     except DoesNotFit:
-                        loaded.add(slow_clicks(_row_dicts(batch), range(start, start + len(batch))))
+                        loaded.add(slow_clicks(row_dicts(batch), range(start, start + len(batch))))
                     start += len(batch)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            loaded.lost.append((part.rows - start, _unreadable("row group", error)))
+            loaded.lost.append((part.rows - start, unreadable("row group", error)))
     return loaded
 
 
@@ -242,29 +152,76 @@ def _parse(part: Part) -> tuple[list[int], list[Any]]:
         if not line.strip():
             continue
         numbers.append(number)
-        try:
-            raws.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raws.append(RowError("malformed", f"the line is not JSON: {error}"[:200]))
+        raws.append(parse_line(line))
     return numbers, raws
+
+
+def parse_line(line: bytes) -> Any:
+    """Return what a JSON line holds, or a `RowError` if it is not JSON."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return RowError("malformed", f"the line is not JSON: {error}"[:200])
+
+
+def _translated(
+    numbers: list[int], raws: list[Any], translate: Callable[[Mapping[str, Any]], Any], loaded: Loaded
+) -> tuple[list[int], list[Any]]:
+    """Return rows of another format as ours, and count what is something else as left out."""
+    kept, rows = [], []
+    for number, raw in zip(numbers, raws, strict=True):
+        try:
+            row = translate(raw) if isinstance(raw, dict) else raw
+        except RowError as error:
+            row = error
+        if row is None:
+            loaded.filtered += 1
+        else:
+            kept.append(number)
+            rows.append(row)
+    return kept, rows
+
+
+def _give_lines(part: Part, loaded: Loaded) -> None:
+    """Put the lines themselves beside what is wrong with them."""
+    lines = contents(part, [number for number, _, _ in loaded.wrong])
+    loaded.wrong = [(number, error, line) for (number, error, _), line in zip(loaded.wrong, lines, strict=True)]
+
+
+def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
+    """Return rows of a part as they stand there: a line's text, or a dictionary; None where nothing can be read."""
+    if not part.file.is_parquet:
+        return [part.lines[number - part.first].decode("utf-8", "replace") for number in numbers]
+    if not numbers:
+        return []
+    try:
+        with part.file.filesystem.open_input_file(part.file.path) as opened:
+            group = pq.ParquetFile(opened).read_row_group(part.row_group, use_threads=False)
+        chosen = group.take(pa.array(numbers)).to_struct_array().combine_chunks()
+        return row_dicts(pa.RecordBatch.from_struct_array(chosen))
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return [None] * len(numbers)
 
 
 def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
     numbers, raws = _parse(part)
     loaded.rows = len(raws)
+    if wants.other is not None:
+        numbers, raws = _translated(numbers, raws, wants.other.impression, loaded)
     if wants.filter is not None and raws:
         # What is not an object cannot be judged by the filter, so it is kept and found wrong.
         objects = [x for x, raw in enumerate(raws) if isinstance(raw, dict)]
         if objects:
-            batch = _with_keys(raw_batch([raws[x] for x in objects]), part.file)
+            batch = _with_keys(raw_batch([raws[x] for x in objects]), part.file.keys)
             kept = set(np.array(objects)[_passing(batch, wants.filter)].tolist())
             dropped = set(objects) - kept
-            loaded.filtered = len(dropped)
+            loaded.filtered += len(dropped)
             numbers = [number for x, number in enumerate(numbers) if x not in dropped]
             raws = [raw for x, raw in enumerate(raws) if x not in dropped]
     if wants.unit in dict(part.file.keys):
         raws = [{**dict(part.file.keys), **raw} if isinstance(raw, dict) else raw for raw in raws]
     loaded.add(slow_rows(raws, numbers, Origin(part.file.number, -1, part.first), wants.unit, headers))
+    _give_lines(part, loaded)
 
 
 def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
@@ -276,40 +233,68 @@ def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
         raise DataError(f"the filter {condition} does not fit the log: {' '.join(str(error).split())[:300]}") from error
 
 
-def _with_keys(batch: pa.RecordBatch, file: LogFile) -> pa.RecordBatch:
-    for key, value in file.keys:
+def _with_keys(batch: pa.RecordBatch, keys: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
+    for key, value in keys:
         if key not in batch.schema.names:
-            batch = batch.append_column(key, pa.array([value] * len(batch)))
+            batch = batch.append_column(key, pa.array([value] * len(batch), pa.string()))
     return batch
 
 
 def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
     with part.file.filesystem.open_input_file(part.file.path) as opened:
         plain = pq.ParquetFile(opened)
-        columns = _columns(plain, part, wants)
+        filtered_by = _filter_columns(wants, plain.schema_arrow, part.file.keys)
+        columns = _columns(plain, part, wants, filtered_by)
         start = 0
-        for raw in _coded_batches(opened, plain, part, columns):
+        for raw in _coded_batches(opened, plain, part, columns, filtered_by):
             origin = Origin(part.file.number, part.row_group, start)
             start += len(raw)
-            batch = _with_keys(raw, part.file)
+            batch, rows = _with_keys(raw, part.file.keys), np.arange(origin.first, start)
+            if wants.filter is not None:
+                passing = _passing(batch, wants.filter)
+                loaded.filtered += len(batch) - len(passing)
+                batch, rows = batch.take(pa.array(passing)), rows[passing]
+            if not len(rows):
+                continue
             try:
-                if wants.filter is not None:
-                    raise DoesNotFit
-                loaded.add(fast_rows(batch, origin, wants.unit, headers))
+                prepared = fast_rows(batch, origin, wants.unit, headers).batch
+                place = prepared.schema.get_field_index("row")
+                loaded.add(Prepared(prepared.set_column(place, "row", pa.array(rows)), []))
             except DoesNotFit:
-                if columns is not None:
-                    table = plain.read_row_group(part.row_group).slice(origin.first, len(raw))
-                    whole = table.to_struct_array().combine_chunks()
-                    batch = _with_keys(pa.RecordBatch.from_struct_array(whole), part.file)
-                _load_rows(batch, origin, wants, headers, loaded)
+                table = plain.read_row_group(part.row_group).take(pa.array(rows))
+                whole = pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
+                raws = row_dicts(_with_keys(whole, part.file.keys))
+                loaded.add(slow_rows(raws, rows.tolist(), origin, wants.unit, headers))
+
+
+def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """Return the columns that the filter reads: those without which it does not fit the schema.
+
+    Arrow does not tell what an expression reads, so it is tried on no rows, with one column less each time.
+    """
+    if wants.filter is None:
+        return frozenset()
+    known = schema, tuple(key for key, _ in keys)
+    if known not in wants.filter_columns:
+        nothing = _with_keys(pa.RecordBatch.from_pylist([], schema=schema), keys)
+        _passing(nothing, wants.filter)  # raises an error if it does not fit at all
+        needed = set()
+        for name in set(nothing.schema.names):
+            try:
+                _passing(nothing.drop_columns([name]), wants.filter)
+            except DataError:
+                needed.add(name)
+        wants.filter_columns[known] = frozenset(needed)
+    return wants.filter_columns[known]
 
 
 def _coded_batches(
-    opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str] | None
+    opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str], as_they_are: frozenset[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a row group, with what is the same in many rows as codes where Arrow can do that."""
     leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
-    coded = [x.path for x in leaves if x.path.partition(".")[0] in CODED and x.physical_type == "BYTE_ARRAY"]
+    names = set(CODED) - as_they_are
+    coded = [x.path for x in leaves if x.path.partition(".")[0] in names and x.physical_type == "BYTE_ARRAY"]
     file = pq.ParquetFile(opened, metadata=plain.metadata, read_dictionary=coded)
     done = 0
     try:
@@ -324,32 +309,15 @@ def _coded_batches(
                 yield batch.slice(skipped)
 
 
-def _batches(file: pq.ParquetFile, part: Part, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if part.rows > 2 * BATCH:
         yield from file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False)
     else:  # as a whole, which is quicker
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
-def _load_rows(batch: pa.RecordBatch, origin: Origin, wants: Wants, headers: Headers, loaded: Loaded) -> None:
-    """Prepare what a filter keeps of a batch with all its columns, by columns if that is possible after all."""
-    numbers = np.arange(origin.first, origin.first + len(batch))
-    if wants.filter is not None:
-        passing = _passing(batch, wants.filter)
-        loaded.filtered += len(batch) - len(passing)
-        batch, numbers = batch.take(pa.array(passing)), numbers[passing]
-        try:
-            prepared = fast_rows(batch, origin, wants.unit, headers)
-        except DoesNotFit:
-            pass
-        else:
-            place = prepared.batch.schema.get_field_index("row")
-            loaded.add(Prepared(prepared.batch.set_column(place, "row", pa.array(numbers)), []))
-            return
-    loaded.add(slow_rows(_row_dicts(batch), numbers.tolist(), origin, wants.unit, headers))
-
-
-def _row_dicts(batch: pa.RecordBatch) -> list[Any]:
+def row_dicts(batch: pa.RecordBatch) -> list[Any]:
+    """Return the rows of a batch as dictionaries, with a `RowError` for one that cannot be read."""
     try:
         whole: list[Any] = batch.to_pylist()
         return whole
@@ -364,10 +332,8 @@ def _row_dicts(batch: pa.RecordBatch) -> list[Any]:
     return rows
 
 
-def _columns(file: pq.ParquetFile, part: Part, wants: Wants) -> list[str] | None:
-    """Return the columns to read, None for all; documents only where a click has no position."""
-    if wants.filter is not None:
-        return None
+def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozenset[str]) -> list[str]:
+    """Return the columns to read; documents only where a click has no position."""
     names = set(file.schema_arrow.names)
     wanted = [*NEEDED, *([wants.unit] if wants.unit else []), *(["impression_id"] if wants.ids else [])]
     if wants.times:
@@ -385,6 +351,8 @@ def _columns(file: pq.ParquetFile, part: Part, wants: Wants) -> list[str] | None
         wanted.extend(chosen or ["clicks"])
     if documents:
         wanted.extend(["shown", "ids"])
+    # A column as a whole goes before its parts.
+    wanted = [name for name in wanted if name.partition(".")[0] not in filtered_by] + sorted(filtered_by)
     return [name for name in wanted if name.partition(".")[0] in names]
 
 

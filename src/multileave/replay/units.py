@@ -11,6 +11,7 @@ import pyarrow as pa
 from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.credit import Credits, _strings
+from multileave.replay.examining import Examined
 
 __all__ = ["UnitSums"]
 
@@ -40,10 +41,17 @@ class UnitSums:
         self.singles = np.zeros((4, actions, self.pairs))
         self.single_clicks = np.zeros(actions, dtype=np.int64)
         self.single_impressions = 0
+        # Of all impressions, with a unit or without: how many, and how many with clicks.
+        self.impressions = 0
+        self.clicked = np.zeros(actions, dtype=np.int64)
+        self.examined = Examined.nothing(rankers)
 
     def add(self, units: pa.StringArray, credits: Credits) -> None:
         """Add rows that all have reason 0; units: their ids, null for none."""
         rows = self._rows(units)
+        self.impressions += len(rows)
+        self.clicked += np.count_nonzero(credits.clicks, axis=0)
+        self.examined.add(credits.examined)
         self.single_impressions += int((rows < 0).sum())
         add_rows(
             rows, credits.values, credits.clicks, self._sums, self._counts, self._clicks, self._squares,

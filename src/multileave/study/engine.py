@@ -130,19 +130,42 @@ def credit(*arguments: Any) -> None:
 
 
 @kernel
+def keep_read(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
+    """Move the documents that credit reads to the front of `shown`, and return how many they are.
+
+    below: how many documents below the last click it reads, -1 for all. late: whether of these it reads
+    the ones that no ranker places as high as the last click. `entering` tells them by their numbers, so
+    that their ranks, which are far apart in memory, need not be touched.
+    """
+    m = len(shown)
+    last = m - 1
+    while clicks[last] == 0:
+        last -= 1
+    if below >= 0:
+        m = min(m, last + 1 + below)
+    if late:
+        return m
+    kept = last + 1
+    for x in range(last + 1, m):
+        shown[kept] = shown[x]
+        kept += shown[x] < entering[last]
+    return kept
+
+
+@kernel
 def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
     """Show pages for queries chosen uniformly, and add up what the clicks say.
 
     packed: blocks, rows and starts, see `Packed`. k: results on a page.
     reads: the kind of outcome (0 difference, 1 sign, 2 matrix); 1 or 0 for whether the draw reads
         ranks, and whether credit reads ranks and notes; how many documents below the last click credit
-        reads, -1 for all.
+        reads, -1 for all; 1 or 0 for whether it reads late ones among them, see `Method`.
     scratch: shown, note, stat, labels, clicks and drawn, which has a row of ranks for each drawn document.
     out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
     total: (1, R) credits for a difference, (R, R) preferences otherwise.
     """
     blocks, rows, starts = packed
-    kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note, credit_reads_below = reads
+    kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note, credit_reads_below, credit_reads_late = reads
     rankers = values.shape[1]
     shown, note, stat, labels, clicks, drawn = scratch
     for _ in range(impressions):
@@ -167,11 +190,8 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             labels[x] = blocks[at + shown[x]]
         if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
             continue
-        if credit_reads_below >= 0:
-            last = m - 1
-            while clicks[last] == 0:
-                last -= 1
-            m = min(m, last + 1 + credit_reads_below)
+        if credit_reads_below >= 0 or not credit_reads_late:
+            m = keep_read(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
 
         for x in range(credit_reads_ranks * m):
             copy, wanted = drawn[x], ranks[shown[x]]
@@ -293,6 +313,7 @@ class Simulation:
                 int(method.keeps_ranks),
                 int(method.keeps_note),
                 -1 if method.reads_below is None else method.reads_below,
+                int(method.reads_late),
             ),
             method.parameters,
             self.user.parameters,

@@ -1,0 +1,86 @@
+"""Replay looks at the health of a log as a tally does that is told every impression."""
+
+import numpy as np
+import pytest
+from replay_logs import make_log
+
+import multileave as ml
+from multileave.methods.base import methods
+from multileave.replay import JOINED, replay, to_row, write_parquet
+from multileave.replay.examining import sum_of_chances
+
+
+def told(log, action="click"):
+    """Return the tallies of a log, told all that there is to tell."""
+    found = {}
+    for shown in log:
+        method = str(ml.get_method(shown.impression.method))
+        tally = found.setdefault(method, ml.Tally(shown.impression.rankers))
+        clicked = {event["position"] for event in shown.events if event["action"] == action}
+        outcome = ml.infer(shown.impression, positions=clicked)
+        clicks = len(clicked - {position for position, _ in shown.impression.pinned})
+        tally.add(outcome, shown.user_id, clicks=clicks, impression=shown.impression)
+    return found
+
+
+def assert_same_health(mine, theirs):
+    assert mine.keys() == theirs.keys()
+    for name, value in theirs.items():
+        if isinstance(value, dict):
+            assert_same_health(mine[name], value)
+        elif isinstance(value, str | None):
+            assert mine[name] == value
+        elif not isinstance(value, list) or not any(isinstance(one, str) for one in value):
+            np.testing.assert_allclose(mine[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_every_method_has_the_health_that_its_tally_has(tmp_path):
+    able = [name for name, method in methods().items() if method.most_rankers is None]
+    log = make_log(60 * len(able), methods=able)
+    log += make_log(120, methods=["bi", "pbi"], names=("old", "new"), seed=1)
+    write_parquet(tmp_path / "log.parquet", [to_row(s.impression, **s.envelope, clicks=s.events) for s in log], JOINED)
+    found = replay(tmp_path, actions=["click", "purchase"])
+    for action in ("click", "purchase"):
+        for method, tally in told(log, action).items():
+            mine = found.tally(action, method)
+            assert_same_health(mine.evidence.to_dict(), tally.evidence.to_dict())
+            assert_same_health(mine.health().to_dict(), tally.health().to_dict())
+
+
+def test_rankers_that_return_nothing_and_agreement_are_seen(tmp_path):
+    rows, tally = [], ml.Tally(["a", "b", "c"])
+    for number in range(90):
+        nothing = ["advert"]  # is pinned, so that nothing is left of this ranking
+        rankings = {
+            "a": ["d1", "d2"],
+            "b": nothing if number % 3 == 0 else ["d1", "d2"],
+            "c": ["d1", "d2", "d3"][: 1 + number % 3],
+        }
+        impression = ml.PairwisePreference().combine(rankings, k=2, seed=number, pinned={1: "advert"})
+        tally.add(ml.infer(impression, positions=[]), str(number), clicks=0, impression=impression)
+        rows.append(to_row(impression, user_id=str(number), clicks=[]))
+    write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    mine, theirs = replay(tmp_path).tally().health(), tally.health()
+    assert min(theirs.fallbacks, theirs.no_preference, theirs.different_documents) > 0
+    assert theirs.without_clicks == 1.0
+    assert_same_health(mine.to_dict(), theirs.to_dict())
+    assert mine.warnings == theirs.warnings
+
+
+def test_a_page_that_is_shown_to_everybody_is_told(tmp_path):
+    rankings = {"a": ["d1", "d2", "d3", "d4"], "b": ["d4", "d3", "d2", "d1"]}
+    impression = ml.PairwisePreference().combine(rankings, k=3, seed=1)
+    rows = [to_row(impression, user_id=str(user), clicks=[{"position": 0}]) for user in range(300)]
+    write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    found = replay(tmp_path)
+    [comparison] = found.to_dict()["comparisons"]
+    assert any("drawn anew for every user" in warning for warning in comparison["verdict"]["warnings"])
+    assert comparison["verdict"]["health"]["first"]["p"] < 0.001
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("tau", [0.0, 0.5, 1.0, 3.0, 30.0])
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 100_000])
+def test_the_sum_of_chances_has_ten_digits(tau, size):
+    expected = (np.arange(1, size + 1) ** -tau).sum()
+    assert sum_of_chances(size, tau) == pytest.approx(expected, rel=1e-9)
