@@ -4,7 +4,7 @@ The loop never trusts a row. What would be out of bounds or makes no sense gives
 `REASONS`, and no credit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,6 +81,10 @@ class Credits:
     reasons: Array  # uint8 (n,), into REASONS
     events: Array  # int64 (4,), by EVENTS
     examined: Examined
+
+    def some(self, rows: Array) -> "Credits":
+        """Return those of some rows; what was counted over all rows stays."""
+        return replace(self, values=self.values[rows], clicks=self.clicks[rows], reasons=self.reasons[rows])
 
 
 def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:

@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from multileave.errors import DataError
+from multileave.replay.absent import find_absent, preferences_among_present
 from multileave.replay.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
+from multileave.replay.examining import Examined
 from multileave.replay.files import LogFile, Part, find_files, parts
 from multileave.replay.headers import Headers, RowError
 from multileave.replay.joining import ClickJoin
@@ -69,9 +71,14 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
                 reason = RowError("malformed", REASONS[credits.reasons[place]])
                 found.wrong.append((int(where[rows[place]]), reason))
             rows = rows[good]
-            credits = replace(
-                credits, values=credits.values[good], clicks=credits.clicks[good], reasons=credits.reasons[good]
-            )
+            credits = credits.some(good)
+        absent = find_absent(batch, rows, len(headers.known[number].rankers))
+        if absent.any():
+            # What their health says stands with the other rows.
+            pairs = preferences_among_present(batch, rows[absent], headers.known[number], actions)
+            some = replace(credits.some(absent), values=pairs, examined=Examined.nothing(len(credits.examined)))
+            found.groups.append((headers.by_pair(number), units.take(pa.array(rows[absent])), some))
+            rows, credits = rows[~absent], credits.some(~absent)
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))
         found.groups.append((number, chosen, credits))
     return found
@@ -277,7 +284,7 @@ class Run:
             self.sums[number] = UnitSums(
                 len(header.rankers),
                 len(self.actions.names),
-                by_pair=header.method.outcome != "difference",
+                by_pair=header.by_pair,
                 by_unit=self.cap is not None,
             )
         return self.sums[number]

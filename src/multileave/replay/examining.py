@@ -47,6 +47,10 @@ class Examined:
         """Return the sums over no impression."""
         return cls(np.zeros(MISSING + rankers, dtype=np.int64), np.zeros((2, rankers + 2, rankers)))
 
+    def __len__(self) -> int:
+        """Return the number of rankers."""
+        return int(self.balances.shape[2])
+
     def add(self, other: "Examined") -> None:
         """Add another's sums."""
         self.counts[:] += other.counts

@@ -1,7 +1,7 @@
 """Headers: which methods and rankers a log holds, each pair numbered once."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from multileave.errors import MultileaveError
 from multileave.methods.base import Method, get_method
@@ -20,10 +20,11 @@ class RowError(Exception):
 
 @dataclass(frozen=True)
 class Header:
-    """A method with its parameters, and the rankers it compares."""
+    """A method with its parameters, and the rankers it compares; by_pair: what is kept of its rows."""
 
     method: Method
     rankers: tuple[str, ...]
+    by_pair: bool = False
 
 
 class Headers:
@@ -57,8 +58,14 @@ class Headers:
             parsed.check_rankers(len(rankers))
         except (MultileaveError, UnicodeEncodeError, TypeError) as error:
             return RowError("malformed", " ".join(str(error).split())[:300])
-        header = Header(parsed, rankers)
-        if header in self.known:
-            return self.known.index(header)
-        self.known.append(header)
-        return len(self.known) - 1
+        return self._place(Header(parsed, rankers, by_pair=parsed.outcome != "difference"))
+
+    def by_pair(self, number: int) -> int:
+        """Return the number of the same method and rankers, kept by pair."""
+        with self._lock:
+            return self._place(replace(self.known[number], by_pair=True))
+
+    def _place(self, header: Header) -> int:
+        if header not in self.known:
+            self.known.append(header)
+        return self.known.index(header)

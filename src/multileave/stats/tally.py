@@ -400,13 +400,14 @@ class Tally:
         residuals[residuals <= 1e-10 * single.squares] = 0.0
         wins, losses = single.wins.copy(), single.losses.copy()
         visits = float(single.impressions)
+        nothing = 10.0 * TOLERANCE * np.sqrt(self._squares)  # what rounding leaves of sums that cancel
         for sums, counts in self._units.blocks():
             left = sums - means * counts[:, None]
             left[np.abs(left) <= TOLERANCE * np.abs(sums)] = 0.0
             left /= (1.0 - counts / impressions)[:, None]
             residuals += (left * left).sum(axis=0)
-            wins += (sums > 0.0).sum(axis=0)
-            losses += (sums < 0.0).sum(axis=0)
+            wins += (sums > nothing).sum(axis=0)
+            losses += (sums < -nothing).sum(axis=0)
             visits += float((counts.astype(np.float64) ** 2).sum())
         return Moments(
             impressions=impressions,
