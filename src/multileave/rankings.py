@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from multileave.errors import RankingsError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import kernel
 
-__all__ = ["RankingsLike", "Source", "Table", "read_rankings"]
+__all__ = ["RankingsLike", "Source", "Table", "number_documents", "rank_documents", "read_rankings", "table_size"]
 
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
@@ -45,31 +45,7 @@ class Table:
         return int(self.entering[-1]) if len(self.entering) else 0
 
 
-class Source(Protocol):
-    """Rankings of one query, however they were given."""
-
-    names: tuple[str, ...]
-    lengths: Ints
-    longest: int
-
-    def number(self, depth: int, *, whole: bool) -> Table:
-        """Number the documents of the first `depth` ranks.
-
-        whole: `ranks` will be asked for, and checks the whole rankings; otherwise no more than these
-        ranks is read, and checked here.
-        """
-        ...
-
-    def ids(self, numbers: Ints) -> list[Hashable]:
-        """Return the documents of some numbers."""
-        ...
-
-    def ranks(self, numbers: Ints) -> Ints:
-        """Return (m, R) ranks of numbered documents, and check that no ranking repeats a document."""
-        ...
-
-
-def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) -> Source:
+def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) -> "Source":
     """Check and name rankings, leaving some documents out."""
     if isinstance(rankings, np.ndarray):
         return _read_array(rankings, _numbered_names(len(rankings) if rankings.ndim else 0), without)
@@ -107,49 +83,66 @@ def _numbered_names(rankers: int) -> tuple[str, ...]:
     return tuple(map(str, range(rankers)))
 
 
-class _ArraySource:
-    """Rankings as an (R, n) array of integer ids; a ranking shorter than n is followed by anything."""
+class Source:
+    """Rankings of one query, as an (R, n) array of integers; a ranking shorter than n is followed by anything.
+
+    names: of the R rankers. lengths: int32 (R,), how many documents each returned. longest: the largest of them.
+    """
 
     def __init__(self, names: tuple[str, ...], array: "np.ndarray[Any, Any]", lengths: Ints) -> None:
         self.names = names
         self.lengths = lengths
         self.longest = array.shape[1]
+        self.unsigned = array.dtype == np.uint64
         self.array: Longs = np.ascontiguousarray(array, dtype=np.int64)
         self.documents: Longs = np.zeros(0, dtype=np.int64)
 
+    def read(self, depth: int) -> Longs:
+        """Return an (R, n) array of codes that stand for documents, of the first `depth` ranks or of more."""
+        return self.array
+
+    def decoded(self, codes: Longs) -> list[Hashable]:
+        """Return the documents that codes of the array last read stand for."""
+        return (codes.view(np.uint64) if self.unsigned else codes).tolist()  # type: ignore[no-any-return]
+
+    def repeat(self, row: int) -> RankingsError:
+        """Return the error for a ranking that holds a document twice in the array last read."""
+        ranking = self.decoded(self.array[row, : int(self.lengths[row])])
+        return _repeated(self.names[row], ranking)
+
     def number(self, depth: int, *, whole: bool) -> Table:
-        rankers, longest = self.array.shape
-        depth = min(depth, longest)
-        top = np.empty((rankers, depth), dtype=np.int32)
+        """Number the documents of the first `depth` ranks.
+
+        whole: `ranks` will be asked for, and checks the whole rankings; otherwise no more than these
+        ranks is read, and checked here.
+        """
+        depth = min(depth, self.longest)
+        array = self.read(self.longest if whole else depth)
+        rankers = len(array)
+        top = np.empty((depth, rankers), dtype=np.int32).T
         entering = np.empty(depth, dtype=np.int32)
         self.documents = np.empty(rankers * depth, dtype=np.int64)
-        slots = np.zeros(_table_size(rankers * depth), dtype=np.int32)
-        row = _number_array(self.array, self.lengths, not whole, top, entering, self.documents, slots)
+        slots = np.empty(table_size(rankers * depth), dtype=np.int64)
+        row = number_documents(array, self.lengths, not whole, top, entering, self.documents, slots)
         if row >= 0:
-            raise self._repeat(row, depth)
+            raise self.repeat(row)
         return Table(top, entering)
 
     def ids(self, numbers: Ints) -> list[Hashable]:
-        return self.documents[numbers].tolist()  # type: ignore[no-any-return]
+        """Return the documents of some numbers."""
+        return self.decoded(self.documents[numbers])
 
     def ranks(self, numbers: Ints) -> Ints:
-        rankers, longest = self.array.shape
-        ranks = np.empty((len(numbers), rankers), dtype=np.int32)
-        slots = np.zeros(_table_size(longest), dtype=np.int64)
-        row = _rank_array(self.array, self.lengths, self.documents[numbers], ranks, slots)
+        """Return (m, R) ranks of numbered documents, and check that no ranking repeats a document."""
+        ranks = np.empty((len(numbers), len(self.names)), dtype=np.int32)
+        slots = np.empty(table_size(self.longest), dtype=np.int64)
+        row = rank_documents(self.array, self.lengths, self.documents[numbers], ranks, slots)
         if row >= 0:
-            raise self._repeat(row, longest)
+            raise self.repeat(row)
         return ranks
 
-    def _repeat(self, row: int, depth: int) -> RankingsError:
-        ranking = self.array[row, : min(depth, int(self.lengths[row]))].tolist()
-        return _repeated(self.names[row], self._decoded(ranking))
 
-    def _decoded(self, ids: list[int]) -> Sequence[Hashable]:
-        return ids
-
-
-class _ListSource(_ArraySource):
+class _ListSource(Source):
     """Rankings as lists, turned into an array of codes when it is known how much of them is read."""
 
     def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
@@ -169,17 +162,16 @@ class _ListSource(_ArraySource):
             lengths = list(map(len, self.lists))
         self.lengths = np.array(lengths, dtype=np.int32)
         self.longest = max(lengths)
-        self.decode: list[Hashable] = []
 
-    def number(self, depth: int, *, whole: bool) -> Table:
-        read = self.lists if whole else [ranking[:depth] for ranking in self.lists]
+    def read(self, depth: int) -> Longs:
+        read = self.lists if depth >= self.longest else [ranking[:depth] for ranking in self.lists]
         lengths = list(map(len, read))
         try:
             codes = dict.fromkeys(chain.from_iterable(read))
         except TypeError:
             self._hashable()
             raise
-        self.decode = list(codes)
+        self.decode: list[Hashable] = list(codes)
         codes = dict(zip(codes, range(len(codes))))  # noqa: B905
         flat = np.fromiter(map(codes.__getitem__, chain.from_iterable(read)), dtype=np.int64, count=sum(lengths))
         longest = max(lengths)
@@ -188,13 +180,10 @@ class _ListSource(_ArraySource):
         else:
             self.array = np.empty((len(read), longest), dtype=np.int64)
             self.array[np.arange(longest) < np.array(lengths)[:, None]] = flat
-        return super().number(depth, whole=whole)
+        return self.array
 
-    def ids(self, numbers: Ints) -> list[Hashable]:
-        return [self.decode[code] for code in self.documents[numbers].tolist()]
-
-    def _decoded(self, ids: list[int]) -> Sequence[Hashable]:
-        return [self.decode[code] for code in ids]
+    def decoded(self, codes: Longs) -> list[Hashable]:
+        return [self.decode[code] for code in codes.tolist()]
 
     def _hashable(self) -> list[Any]:
         for name, ranking in zip(self.names, self.lists, strict=True):
@@ -255,11 +244,13 @@ def _read_array(array: "np.ndarray[Any, Any]", names: tuple[str, ...], without: 
         )
     if array.dtype.kind not in "iu" or without or not array.shape[1]:
         return _ListSource(names, array.tolist(), without)
-    return _ArraySource(names, array, np.full(len(array), array.shape[1], dtype=np.int32))
+    lengths = np.empty(len(array), dtype=np.int32)
+    lengths.fill(array.shape[1])
+    return Source(names, array, lengths)
 
 
-def _table_size(entries: int) -> int:
-    """Return a power of two at least twice as large, so that chains in a hash table stay short."""
+def table_size(entries: int) -> int:
+    """Return how long a hash table is: a power of two at least twice as large, so that its chains stay short."""
     return 1 << int(2 * entries).bit_length()
 
 
@@ -271,13 +262,14 @@ def _slot(document, slots):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number_array(ids, lengths, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
+def number_documents(ids, lengths, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
     """Number documents column by column; return the row of a repeat if `check`, else -1.
 
-    `slots` is a zeroed hash table of numbers plus one.
+    `slots` is a hash table of numbers plus one, of `table_size(top.size)` entries.
     """
     rankers, depth = top.shape
     mask = len(slots) - 1
+    slots[:] = 0
     count = 0
     for x in range(depth):
         for r in range(rankers):
@@ -305,13 +297,14 @@ def _number_array(ids, lengths, check, top, entering, documents, slots):  # type
 
 
 @kernel
-def _rank_array(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
+def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
     """Find the ranks of the wanted documents; return the row of a repeat, else -1.
 
-    `slots` is a zeroed hash table; an entry is a row's number in the upper half and a rank in the
-    lower, so that it need not be cleared between rows.
+    `slots` is a hash table of `table_size(max(lengths))` entries; an entry is a row's number in the upper
+    half and a rank in the lower, so that it need not be cleared between rows.
     """
     mask = len(slots) - 1
+    slots[:] = 0
     for r in range(len(lengths)):
         stamp = (r + 1) << 32
         for x in range(lengths[r]):

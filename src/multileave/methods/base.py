@@ -26,12 +26,13 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from multileave.errors import ClicksError, ImpressionError, MethodError, RankingsError, nearest
-from multileave.impression import Impression
+from multileave.impression import Impression, Ints
 from multileave.kernels import Kernel, as_kernel
+from multileave.methods._drawing import drawing, scratch_sizes
 from multileave.methods.exact import Documents
 from multileave.outcome import Floats, Kind, Outcome
-from multileave.random import Seed, seed_state
-from multileave.rankings import RankingsLike, read_rankings
+from multileave.random import Seed, State, seed_state
+from multileave.rankings import Longs, RankingsLike, Source, read_rankings
 
 __all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
@@ -155,44 +156,35 @@ class Method:
         self.check_rankers(len(source.names))
         state = seed_state(seed)
         k = size - len(pins)
-        length = k + self.beyond()
-        table = source.number(self.read_depth(k, source.longest), whole=self.keeps_ranks)
-        rankers, documents = len(source.names), table.documents
-        ranks = np.empty((0, rankers), dtype=np.int32)
-        if self.draw_reads_ranks:
-            ranks = source.ranks(np.arange(documents, dtype=np.int32))
-        drawn = np.empty(length, dtype=np.int32)
-        note = np.zeros(length, dtype=np.int32)
-        stat = np.zeros(2)
-        integers, floats = self.workspace(rankers, documents, k)
-        m = 0
-        if documents and k:
-            m = self.draw_kernel(
-                table.top, table.entering, ranks, source.lengths, k, self.parameters, state,
-                drawn, note, stat, np.empty(integers, dtype=np.int32), np.empty(floats),
-            )  # fmt: skip
-        drawn = drawn[:m]
-        if self.draw_reads_ranks:
-            ranks = ranks[drawn]
-        elif self.keeps_ranks:
-            ranks = source.ranks(drawn)
-        ids = source.ids(drawn)
+        drawn, note, ranks, stat = self._draw(source, k, state)
+        ids = source.decoded(drawn)
         shown = ids[:k]
         placed: tuple[tuple[int, Hashable], ...] = ()
         if pins:
             shown, placed = _place(shown, pins)
         return Impression(
-            source.names,
-            self.spelled,
-            k,
-            tuple(shown),
-            tuple(ids[k:]),
-            placed,
-            source.lengths,
-            ranks,
-            note[: m if self.keeps_note else 0],
-            tuple(stat[: self.keeps_stat].tolist()),
+            source.names, self.spelled, k, tuple(shown), tuple(ids[k:]), placed, source.lengths, ranks, note, stat
         )
+
+    def _draw(self, source: Source, k: int, state: State) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
+        """Return the codes, notes and ranks of the drawn documents, and figures of the draw."""
+        rankers, length = len(source.names), k + self.beyond()
+        depth = min(self.read_depth(k, source.longest), source.longest)
+        read_whole = self.keeps_ranks or self.draw_reads_ranks
+        array = source.read(source.longest if read_whole else depth)
+        tables, longs, ours = scratch_sizes(rankers, depth, source.longest, length, self.draw_reads_ranks)
+        integers, floats = self.workspace(rankers, rankers * depth, k)
+        note = np.empty(length, dtype=np.int32)
+        ranks = np.empty((length if self.keeps_ranks else 0, rankers), dtype=np.int32)
+        drawn = np.empty(longs, dtype=np.int64)
+        stat = np.empty(2 + floats)
+        m = drawing(self.draw_kernel)(
+            array, source.lengths, k, depth, tables, self.draw_reads_ranks, self.parameters, state,
+            note, ranks, drawn, np.empty(ours + integers, dtype=np.int32), stat,
+        )  # fmt: skip
+        if m < 0:
+            raise source.repeat(-1 - m)
+        return drawn[:m], note[: m if self.keeps_note else 0], ranks[:m], tuple(stat[: self.keeps_stat].tolist())
 
     def infer(self, impression: Impression, clicked: "np.ndarray[Any, np.dtype[np.uint8]]") -> Outcome:
         """Infer preferences from a uint8 (m,) array of clicks on the drawn documents."""

@@ -1,0 +1,88 @@
+"""One list from rankings in one compiled call: documents numbered, a list drawn, its ranks found.
+
+Making an array in Python or entering compiled code takes as long as a draw, so `Method.combine` does each as
+seldom as it can: one call, and one block of scratch for each type of number, which this file divides.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from multileave.kernels import Kernel, kernel
+from multileave.rankings import number_documents, rank_documents, table_size
+
+__all__ = ["drawing", "scratch_sizes"]
+
+
+def draw(*arguments: Any) -> int:
+    """Stand for a method's draw kernel in `draw_list`."""
+    return 0
+
+
+def scratch_sizes(
+    rankers: int, depth: int, longest: int, length: int, draw_reads_ranks: bool
+) -> tuple[tuple[int, int], int, int]:
+    """Return the sizes of the two hash tables, and how many longs and integers `draw_list` needs as scratch."""
+    most = rankers * depth
+    tables = table_size(most), table_size(longest)
+    return tables, length + most + max(tables), most * (1 + rankers * draw_reads_ranks) + depth + length
+
+
+@kernel
+def draw_list(ids, lengths, k, depth, tables, draw_reads_ranks, params, rng, note, ranks, longs, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Draw a list from rankings; return the number of drawn documents m, or -1 - r if ranking r repeats one.
+
+    ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. depth: how many ranks are numbered.
+    note i4[length], ranks i4[length, R], or i4[0, R] if they are not kept: out, the first m of each.
+    longs, work_i, work_f: out, the first m longs the drawn documents' ids and two floats the draw's `stat`; the
+        rest is scratch, as much as `scratch_sizes` says, and then what the method's `workspace` says.
+    """
+    rankers = len(lengths)
+    length = len(note)
+    most = rankers * depth
+    drawn = longs[:length]
+    documents = longs[length : length + most]
+    slots = longs[length + most :]
+    stat = work_f[:2]
+    stat[:] = 0.0
+    note[:] = 0
+    top = work_i[:most].reshape(depth, rankers).T
+    at = most
+    entering = work_i[at : at + depth]
+    at += depth
+    shown = work_i[at : at + length]
+    at += length
+    kept = len(ranks) > 0
+
+    row = number_documents(ids, lengths, not (kept or draw_reads_ranks), top, entering, documents, slots[: tables[0]])
+    if row >= 0:
+        return -1 - row
+    count = entering[depth - 1] if depth > 0 else 0
+    numbered = work_i[at : at + draw_reads_ranks * count * rankers].reshape(draw_reads_ranks * count, rankers)
+    at += draw_reads_ranks * most * rankers
+    if draw_reads_ranks:
+        row = rank_documents(ids, lengths, documents[:count], numbered, slots[: tables[1]])
+        if row >= 0:
+            return -1 - row
+    m = 0
+    if count > 0 and k > 0:
+        m = draw(
+            top, entering, numbered, lengths, k, params, rng, shown, note, stat, work_i[at:], work_f[2:],
+        )  # fmt: skip
+    for x in range(m):
+        drawn[x] = documents[shown[x]]
+    if kept and draw_reads_ranks:
+        for x in range(m):
+            for r in range(rankers):
+                ranks[x, r] = numbered[shown[x], r]
+    elif kept:
+        row = rank_documents(ids, lengths, drawn[:m], ranks[:m], slots[: tables[1]])
+        if row >= 0:
+            return -1 - row
+    return m
+
+
+@functools.cache
+def drawing(draw_kernel: Kernel | Callable[..., Any]) -> Kernel:
+    """Return `draw_list` for a method's draw kernel."""
+    return draw_list.bind(draw=draw_kernel)
