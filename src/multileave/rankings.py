@@ -8,10 +8,11 @@ An (R, n) array of integers is read by kernels. Lists are first turned into such
 a dictionary of Python's own gives every document an integer, at the speed of C.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -166,14 +167,13 @@ class _ListSource(Source):
     def read(self, depth: int) -> Longs:
         read = self.lists if depth >= self.longest else [ranking[:depth] for ranking in self.lists]
         lengths = list(map(len, read))
+        codes: dict[Hashable, int] = defaultdict(count().__next__)  # a new document is given the next code
         try:
-            codes = dict.fromkeys(chain.from_iterable(read))
+            flat = np.fromiter(map(codes.__getitem__, chain.from_iterable(read)), dtype=np.int64, count=sum(lengths))
         except TypeError:
             self._hashable()
             raise
         self.decode: list[Hashable] = list(codes)
-        codes = dict(zip(codes, range(len(codes))))  # noqa: B905
-        flat = np.fromiter(map(codes.__getitem__, chain.from_iterable(read)), dtype=np.int64, count=sum(lengths))
         longest = max(lengths)
         if min(lengths) == longest:
             self.array = flat.reshape(len(read), longest)
