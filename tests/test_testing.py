@@ -90,6 +90,7 @@ def forget_broken():
         ("list", {"draw_kernel": draw_repeats, "credit_kernel": credit_teams}),
         ("list", {"draw_kernel": draw_one, "credit_kernel": credit_teams}),
         ("antisymmetric", {"draw_kernel": draw_choices, "credit_kernel": credit_lopsided, "outcome": "matrix"}),
+        ("reads below", {"parent": ml.PairwisePreference, "reads_below": 0}),
         ("definition", {"parent": ml.PairwisePreference, "credit_kernel": credit_wrong_weight}),
         ("definition", {"parent": ml.TeamDraft, "draw_kernel": draw_teams, "params": lambda self: (0.0,)}),
     ],
@@ -97,6 +98,11 @@ def forget_broken():
 def test_a_method_that_breaks_the_contract_is_told_so(check, attributes):
     with pytest.raises(ml.ContractError, match=rf"breaks the contract \({check}\)"):
         check_method(broken(**attributes))
+
+
+@pytest.mark.parametrize(("spec", "checked"), [("ppm", True), ("ppm(pairs='all')", False), ("tdm", False)])
+def test_what_is_read_below_the_last_click_is_checked_where_it_is_stated(spec, checked):
+    assert ("reads below" in check_method(spec, cases=5)) == checked
 
 
 def test_no_clicks_never_reach_a_kernel():

@@ -14,11 +14,13 @@ Checked on many random rankings of equal and unequal lengths:
     no clicks      no preference
     serialisable   an impression read back from JSON is equal and infers the same
     pinned         pinned documents stand where they were put and count for nothing
+    reads below    where the method says how many documents below the last click count: no others do
     definition     where the method has one: lists have their probability, scores are equal
 """
 
 import json
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,8 @@ def check_method(method: str | Method, *, cases: int = 60, seed: int = 0) -> tup
         names.remove("considerate")
     if not hasattr(method, "lists"):
         names.remove("definition")
+    if method.reads_below is None:
+        names.remove("reads below")
     for case in random_rankings(cases, seed=seed, most_rankers=method.most_rankers):
         for name, check in _CHECKS:
             if name in names:
@@ -173,6 +177,25 @@ def _check_pinned(method: Method, case: Case) -> str | None:
     return None
 
 
+def _check_reads_below(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    impression = method.combine(rankings, k, seed=seed)
+    clicks = _some_clicks(impression, seed)
+    if method.reads_below is None or not clicks:
+        return None
+    m = max(clicks) + 1 + method.reads_below
+    shorter = replace(
+        impression,
+        shown=impression.drawn[: min(m, len(impression.shown))],
+        hidden=impression.hidden[: max(0, m - len(impression.shown))],
+        ranks=impression.ranks[:m],
+        note=impression.note[:m],
+    )
+    if infer(shorter, positions=clicks) != infer(impression, positions=clicks):
+        return f"for clicks at {clicks} a document more than {method.reads_below} below the last changes the credits"
+    return None
+
+
 def _check_definition(method: Any, case: Case) -> str | None:
     rankings, k, seed = case
     if max(map(len, rankings.values())) > 5 or len(rankings) > 3:
@@ -200,5 +223,6 @@ _CHECKS: tuple[tuple[str, Callable[[Method, Case], str | None]], ...] = (
     ("no clicks", _check_no_clicks),
     ("serialisable", _check_serialisable),
     ("pinned", _check_pinned),
+    ("reads below", _check_reads_below),
     ("definition", _check_definition),
 )

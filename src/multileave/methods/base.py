@@ -12,7 +12,8 @@ A method is an immutable value in one file: parameters, a definition in Fraction
         ranks i4[m, R]     note i4[m]     clicks u1[m]     out f8[R], or f8[R, R] for a "matrix", zeroed
 
 Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are
-visible. Ranks are 1-based, ABSENT for a document that a ranker did not return.
+visible. Ranks are 1-based, ABSENT for a document that a ranker did not return. Where the class gives a number as
+`reads_below`, credit may be called with only the first min(m, last click + 1 + reads_below) drawn documents.
 """
 
 import ast
@@ -71,7 +72,11 @@ class Method:
 
     @property
     def reads_below(self) -> int | None:
-        """How many of the documents below the last click inference reads; None if all."""
+        """How many of the documents below the last click inference reads; None if all.
+
+        With a number the credits must be the same, to the last bit, when the drawn documents further down
+        are left out: `study` passes credit only those that are read.
+        """
         return None
 
     @property
