@@ -14,6 +14,8 @@ dense > bm25
 >>> tally.add(outcome, unit="user-17")
 """
 
+from typing import TYPE_CHECKING, Any
+
 from multileave.errors import (
     ClicksError,
     ContractError,
@@ -45,8 +47,10 @@ from multileave.methods import (
     warmup,
 )
 from multileave.outcome import Outcome
-from multileave.stats import Tally, Verdict
 from multileave.version import __version__
+
+if TYPE_CHECKING:
+    from multileave.stats import Tally, Verdict
 
 __all__ = [
     "Balanced",
@@ -80,3 +84,17 @@ __all__ = [
     "register",
     "warmup",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import statistics when they are first asked for: to combine and to infer takes none."""
+    if name in ("Tally", "Verdict"):
+        from multileave import stats
+
+        globals()[name] = value = getattr(stats, name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

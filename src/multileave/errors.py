@@ -14,7 +14,6 @@
 Every message says what was found, what was expected and what to do.
 """
 
-import difflib
 from collections.abc import Iterable
 
 __all__ = [
@@ -85,5 +84,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     >>> nearest("zzz", ["ppm", "tdm"])
     ''
     """
+    import difflib  # here, as most programs make no mistake
+
     found = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" Did you mean {found[0]!r}?" if found else ""

@@ -21,9 +21,7 @@ kernel has: a kernel that another one names is compiled without.
 import functools
 import hashlib
 import os
-import platform
 import sys
-import tempfile
 import threading
 import types
 import warnings
@@ -172,6 +170,8 @@ class Kernel:
 
     def _directory(self) -> Path | None:
         """Return the directory for this kernel's machine code, or None where there can be none."""
+        import platform
+
         import numba
 
         functions = [part.function for part in self._reachable()]
@@ -224,6 +224,8 @@ def _user_cache() -> str:
 
 @functools.lru_cache
 def _writable(directory: str) -> Path | None:
+    import tempfile
+
     try:
         if not os.path.isabs(directory):
             raise OSError("no home directory")
