@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multileave.replay import Comparison, Replay
     from multileave.stats import Health
 
-__all__ = ["read_duration", "replay"]
+__all__ = ["print_wrong", "progress_bar", "read_duration", "replay"]
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 WORDS = {
@@ -82,7 +82,7 @@ def replay(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     unit = unit or ("user_id" if form == "multileave" else "client_id")
-    with _progress() as step:
+    with progress_bar() as step:
         found = run_format(
             paths,
             unit=None if unit == "none" else unit,
@@ -99,12 +99,17 @@ def replay(
         print_json(found.to_dict())
     else:
         _print_report(table_console(), found)
+    print_wrong(found)
+    return 1 if strict and found.counts.wrong else 0
+
+
+def print_wrong(found: "Replay") -> None:
+    """Say on stderr what is wrong with a log, if anything is."""
     wrong = found.counts.wrong
     if wrong:
         listed = ", ".join(f"{count:,} {WORDS[name]}" for name, count in wrong.items())
         where = f"; see {found.quarantine}" if found.quarantine else ""
         typer.echo(f"multileave: warning: in this log are {listed}{where}", err=True)
-    return 1 if strict and wrong else 0
 
 
 def _reader(
@@ -151,7 +156,7 @@ def _write(folder: Path, found: "Replay") -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar on stderr, where that is a terminal; yield what moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
