@@ -331,7 +331,7 @@ def _row(query: dict[str, Any], events: list[dict[str, Any]], rankers: list[str]
         "shown": list(teams),
         "hidden": [],
         "pinned": [],
-        "lengths": [len(teams)] * len(rankers),
+        "lengths": [max(len(teams), 1)] * len(rankers),  # not known, and not nothing
         "ranks": [],
         "note": [-1 if team is None else rankers.index(team) for team in teams.values()],
         "stat": [],
