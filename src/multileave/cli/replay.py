@@ -178,7 +178,7 @@ def _heading(comparison: "Comparison") -> str:
     return f"{comparison.action}, {comparison.method.partition('(')[0]}, {len(comparison.tally.rankers)} rankers"
 
 
-def _print_health(console: "Console", judged: "dict[str, Health]") -> None:
+def _print_health(console: "Console", judged: "list[tuple[str, Health]]") -> None:
     """Print the figures of all comparisons side by side, where there are any."""
     from rich import box
     from rich.markup import escape
@@ -188,10 +188,10 @@ def _print_health(console: "Console", judged: "dict[str, Health]") -> None:
         return
     table = Table(box=box.ROUNDED, title="health", title_justify="left", title_style="bold")
     table.add_column("")
-    for heading in judged:
+    for heading, _ in judged:
         table.add_column(escape(heading), justify="right")
     for words, figure in HEALTH:
-        cells = [figure(health) for health in judged.values()]
+        cells = [figure(health) for _, health in judged]
         if any(cell is not None for cell in cells):
             table.add_row(words, *("" if cell is None else cell for cell in cells))
     console.print()
@@ -236,7 +236,7 @@ def _print_report(console: "Console", found: "Replay") -> None:
         console.print(f"[bold]{escape(comparison.action)}[/bold] ({escape(comparison.method)}): {escape(said)}")
         for warning in () if verdict is None else verdict.warnings:
             console.print(f"  [yellow]warning:[/yellow] {escape(warning)}")
-    _print_health(console, {_heading(c): v.health for c, v in judged if v is not None and v.health is not None})
+    _print_health(console, [(_heading(c), v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
         console.print("There is no impression that can be inferred.")
     rows = [(WORDS[name], count) for name, count in counts.wrong.items()]
