@@ -4,7 +4,8 @@
 
 --scale replays ten times as many impressions of five times as many units as well, --separate clicks in
 files of their own, of which 3 % stand there twice and 3 % come late. Each figure is the median of several;
-what is compared is measured in turn, as the machine may be busy. Memory is the peak of a process of its own; that of a unit is what users take more than queries, which are few.
+what is compared is measured in turn, as the machine may be busy. Memory is the peak of a process of its
+own; that of a unit is what a million users take more than a thousand queries, in the same log.
 """
 
 import argparse
