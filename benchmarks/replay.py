@@ -3,12 +3,16 @@
     python benchmarks/replay.py [--impressions 1000000] [--units 200000] [--folder DIR] [--scale] [--separate]
 
 --scale replays ten times as many impressions of five times as many units as well, --separate clicks in
-files of their own, of which 3 % stand there twice and 3 % come late. Each figure is the best of three.
+files of their own, of which 3 % stand there twice and 3 % come late. Each figure is the median of several;
+what is compared is measured in turn, as the machine may be busy. Memory is the peak of a process of its
+own; that of a unit is what a million users take more than a thousand queries, in the same log.
 """
 
 import argparse
 import os
-import resource
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,15 +32,15 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def best(what, times=3):
-    """Return the least seconds by the clock, and by the processor, which a busy machine disturbs less."""
-    clock, processor = [], []
+def medians(*what, times=5):
+    """Return for each function the median of its seconds by the clock, and by the processors."""
+    seconds = [[] for _ in what]
     for _ in range(times):
-        start, used = time.perf_counter(), time.process_time()
-        what()
-        clock.append(time.perf_counter() - start)
-        processor.append(time.process_time() - used)
-    return min(clock), min(processor)
+        for function, found in zip(what, seconds, strict=True):
+            start, used = time.perf_counter(), time.process_time()
+            function()
+            found.append((time.perf_counter() - start, time.process_time() - used))
+    return [tuple(statistics.median(column) for column in zip(*found, strict=True)) for found in seconds]
 
 
 def spell(mine, other):
@@ -46,8 +50,19 @@ def spell(mine, other):
     )
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+CHILD = """
+import resource, sys
+from multileave.replay import replay
+tally = replay(sys.argv[1], unit=sys.argv[2]).tally()
+tally.verdict()
+print(tally.units, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def peak(folder, unit):
+    """Return the units of a log, and the bytes that a process takes at most to replay it."""
+    done = subprocess.run([sys.executable, "-c", CHILD, str(folder), unit], capture_output=True, text=True, check=True)
+    return tuple(map(int, done.stdout.split()))
 
 
 def make(folder, impressions, units, **options):
@@ -78,23 +93,31 @@ def main():
         base = options.folder or Path(temporary)
         joined = base / "joined"
         make(joined, options.impressions, options.units)
-        read = best(lambda: read_columns(joined))
-        before = peak()
-        verdict = replay(joined).tally().verdict()
-        whole = best(lambda: replay(joined).tally().verdict())
+        replay(joined).tally().verdict()
+        read, whole = medians(lambda: read_columns(joined), lambda: replay(joined).tally().verdict())
         print(f"  read by pyarrow {read[0]:.2f} s ({read[1]:.2f} s); to a verdict {spell(whole, read)}")
-        print(f"  {verdict.units:,} units; memory {before:.0f} MB after reading, {peak():.0f} MB after replaying")
         if options.separate:
             separate = base / "separate"
             make(separate, options.impressions, options.units, separate=True, duplicates=0.03, late=0.03)
             shown, clicks = separate / "impressions", separate / "clicks"
-            apart = best(lambda: replay(shown, clicks=clicks).tally().verdict())
+            whole, apart = medians(
+                lambda: replay(joined).tally().verdict(),
+                lambda: replay(shown, clicks=clicks).tally().verdict(),
+                times=3,
+            )
             print(f"  separate clicks {spell(apart, whole)}")
         if options.scale:
             large = base / "large"
             make(large, 10 * options.impressions, 5 * options.units)
-            longer = best(lambda: replay(large).tally().verdict(), times=1)
-            print(f"  ten times as many {spell(longer, whole)}; memory {peak():.0f} MB")
+            whole, longer = medians(
+                lambda: replay(joined).tally().verdict(), lambda: replay(large).tally().verdict(), times=3
+            )
+            print(f"  ten times as many {spell(longer, whole)}")
+            (few, small), (many, big) = peak(large, "query"), peak(large, "user_id")
+            print(
+                f"  memory {small / 2**20:.0f} MB for {few:,} units, {big / 2**20:.0f} MB for {many:,}: "
+                f"{(big - small) / (many - few):.0f} bytes per unit"
+            )
 
 
 if __name__ == "__main__":

@@ -103,9 +103,34 @@ def test_an_error_that_rises_again_has_not_been_reached() -> None:
     assert _impressions_until([result(0, (0.05, 0.05, 0.0, 0.0))], 0.1)[0] == 1
 
 
+def test_a_pilot_log_plans_as_its_tally_does(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from multileave.replay import replay
+
+    log = tmp_path / "log"
+    simulate = ["simulate-log", "--impressions", "600", "--queries", "50", "--rankers", "3", "--users", "90"]
+    assert main([*simulate, "--separate", "--out", str(log)]) == 0
+    capsys.readouterr()
+    given = ("--pilot", log / "impressions", "--clicks", log / "clicks")
+    code, out, err = run(capsys, *given, "--effect", 0.1, "--json")
+    tally = replay(log / "impressions", clicks=log / "clicks").tally()
+    designs = [design for design in Design.of_moments(tally.moments()) if design is not None]
+    assert (code, err) == (0, "")
+    assert sorted(one["units"] for one in json.loads(out)["plans"]) == sorted(
+        make(design, 0.1, comparisons=3).units for design in designs
+    )
+    code, _, err = run(capsys, *given, "--action", "cart")
+    assert code == 2
+    assert "show no preference" in err
+    assert run(capsys, *given, "--method", "tdm")[0] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["{tally}", "--pilot", "log"], "not from both"),
+        (["--clicks", "log"], "Give its impressions by --pilot"),
+        (["--pilot", "{tmp}/nowhere"], "no file or folder"),
         ([], "a plan needs --effect and --sd"),
         (["--sd", "1"], "a plan needs --effect:"),
         (["--effect", "0", "--sd", "1"], "the effect is 0.0"),

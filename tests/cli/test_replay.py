@@ -43,6 +43,18 @@ def test_a_simulated_log_has_the_known_winner(folder, capsys):
     assert best["significant"]
 
 
+def test_the_health_of_the_data_is_in_every_report(folder, tmp_path, capsys):
+    out = run(capsys, "replay", folder / "joined", "--out", tmp_path / "report")[1]
+    assert "impressions without clicks" in out
+    assert "balance of who is shown" in out
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    health = report["comparisons"][0]["verdict"]["health"]
+    assert health["first"]["impressions"] == health["exposure"]["impressions"] == 3000
+    assert health["exposure"]["p"] > 0.001
+    assert 0.0 < health["without_clicks"] < 0.5
+    assert json.loads(run(capsys, "replay", folder / "joined", "--json")[1]) == report
+
+
 def test_lines_and_separate_clicks_give_the_same_verdict(folder, capsys):
     _, joined, _ = run(capsys, "replay", folder / "joined", "--json")
     _, lines, _ = run(capsys, "replay", folder / "lines", "--json")

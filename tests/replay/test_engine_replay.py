@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import time
 from datetime import timedelta
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
-from replay_logs import assert_same, make_log, tallies
+from replay_logs import START, assert_same, make_log, tallies
 
 from multileave.errors import DataError, TallyError
 from multileave.methods.base import methods
@@ -62,6 +63,16 @@ def test_every_form_gives_what_infer_gives(tmp_path, log, form):
     assert found.counts.without_unit == sum(shown.user_id is None for shown in log)
 
 
+@pytest.mark.fast
+def test_a_small_log_gives_what_infer_gives_uncompiled_as_well(tmp_path):
+    log = make_log(24, methods=("ppm", "tdm", "dpm", "pm"), users=4)
+    write_parquet(tmp_path / "log.parquet", map(row, log), JOINED)
+    rows = [{**row(s), "clicks": [{**event, "position": None} for event in s.events]} for s in log]
+    write_parquet(tmp_path / "documents.parquet", rows, JOINED)
+    for name in ("log.parquet", "documents.parquet"):
+        assert_tallies(replay(tmp_path / name), tallies(log))
+
+
 def test_every_method_gives_what_infer_gives(tmp_path):
     able = [name for name, method in methods().items() if method.most_rankers is None]
     log = make_log(20 * len(able), methods=able)
@@ -96,22 +107,23 @@ def test_ids_that_are_numbers_are_found(tmp_path):
         np.testing.assert_array_equal(found.tally().preferences, expected)
 
 
-def test_a_log_in_many_files_in_any_order_gives_the_same(tmp_path, log):
-    shuffled = log.copy()
-    random.Random(1).shuffle(shuffled)
-    for number, shown in enumerate(shuffled):
+def test_a_log_in_a_thousand_files_in_any_order_gives_the_same(tmp_path):
+    log = make_log(1000, methods=["ppm"], users=60)
+    random.Random(1).shuffle(log)
+    for number, shown in enumerate(log):
         folder = tmp_path / f"day={number % 7}" / f"hour={number % 3}"
         folder.mkdir(parents=True, exist_ok=True)
-        if number % 2:
+        if number % 10 == 0:
             write_parquet(folder / f"{number}.parquet", [row(shown)], JOINED)
         else:
             (folder / f"{number}.jsonl").write_bytes(line(shown))
     files = [str(path) for path in tmp_path.rglob("*.*")]
+    expected = tallies(log)
     random.Random(2).shuffle(files)
-    assert_tallies(replay(tmp_path), tallies(log))
     found = replay(files)
-    assert_tallies(found, tallies(log))
-    assert found.files == len(log)
+    assert_tallies(found, expected)
+    assert found.files == 1000
+    assert_tallies(replay(tmp_path), expected)
 
 
 def test_threads_do_not_change_a_bit(tmp_path, log):
@@ -153,6 +165,48 @@ def test_an_id_that_comes_again_is_counted(tmp_path, log):
     write_parquet(tmp_path / "c.parquet", event_rows(log[:10]), CLICKS)
     found = replay(tmp_path / "i.parquet", clicks=tmp_path / "c.parquet")
     assert found.counts.repeated_impressions == 2
+
+
+def test_ids_are_checked_without_other_clicks_where_that_is_asked_for(tmp_path, log):
+    write_parquet(tmp_path / "log.parquet", map(row, (*log[:10], log[3], log[3])), JOINED)
+    (tmp_path / "log.jsonl").write_bytes(line(log[3]) + line(log[11]))
+    assert replay(tmp_path).counts.repeated_impressions == 0
+    found = replay(tmp_path, check_ids=True)
+    assert found.counts.repeated_impressions == 3
+    assert found.counts.inferred == 14
+
+
+def test_a_row_with_very_many_clicks_takes_no_longer_than_its_clicks(tmp_path, log):
+    shown = next(s for s in log if s.impression.method.startswith("ppm") and len(s.events) > 1)
+    event = {"position": 0, "action": "click"}
+    times = [START + timedelta(seconds=second % 60_000) for second in range(100_000)]
+    many = [{**event, "timestamp": time} for time in times]
+    rows = [row(s) for s in log[:5]] + [{**row(shown), "clicks": many}]
+    write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    replay(tmp_path / "log.parquet")  # compiled before the time is taken
+    start = time.process_time()
+    found = replay(tmp_path / "log.parquet")
+    assert time.process_time() - start < 5.0
+    assert found.counts.duplicate_clicks == 40_000
+    assert found.counts.clicks == 100_000 + sum(len(s.events) for s in log[:5])
+
+
+@pytest.mark.parametrize("size", [31, 32, 33, 34, 90])
+def test_duplicates_of_long_and_short_rows_are_the_same(tmp_path, log, size):
+    rng = np.random.default_rng(size)
+    rows, expected = [], 0
+    for shown in log[:20]:
+        events = [
+            {"position": int(p), "action": a, "timestamp": START + timedelta(seconds=int(t))}
+            for p, a, t in zip(
+                rng.integers(0, 5, size), rng.choice(["click", "cart"], size), rng.integers(0, 4, size), strict=True
+            )
+        ]
+        expected += size - len({tuple(event.values()) for event in events})
+        rows.append({**row(shown), "clicks": events})
+    write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    found = replay(tmp_path, actions=["click", "cart"])
+    assert found.counts.duplicate_clicks == expected
 
 
 def test_each_action_has_its_verdict(tmp_path, log):
@@ -200,6 +254,26 @@ def test_a_filter_leaves_rows_out(tmp_path, log, form):
     assert replay(tmp_path, filter=pc.field("country") == "de").counts.inferred == 0
     with pytest.raises(DataError, match="does not fit the log"):
         replay(tmp_path, filter=pc.field("nowhere") == 1)
+
+
+def test_a_filter_reads_the_columns_it_names_and_no_others(tmp_path, log, monkeypatch):
+    write_parquet(tmp_path / "log.parquet", map(row, log), JOINED)
+    read = []
+    original = pq.ParquetFile.read_row_group
+
+    def spied(self, group, columns=None, **options):
+        read.append(columns)
+        return original(self, group, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spied)
+    ppm = [shown for shown in log if shown.impression.method.startswith("ppm")]
+    condition = pc.starts_with(pc.field("method"), "ppm") & (pc.list_value_length(pc.field("shown")) > 1)
+    found = replay(tmp_path, filter=condition)
+    assert_tallies(found, tallies(ppm))
+    assert found.counts.filtered == len(log) - len(ppm)
+    named = {column for columns in read for column in columns}
+    assert {"method", "shown", "user_id"} <= named
+    assert not named & {"query", "session_id", "hidden", "stat", "timestamp", "impression_id"}
 
 
 def test_another_column_or_a_partition_is_the_unit(tmp_path, log):

@@ -97,6 +97,8 @@ def test_a_wrong_row_is_quarantined_with_its_reason_and_line(reason):
     found, [entry] = replay_lines([good, b"", WRONG[reason], good])
     assert reason in entry["reason"]
     assert entry["line"] == 3
+    assert WRONG[reason].decode().startswith(entry["content"])
+    assert len(entry["content"]) == min(len(WRONG[reason]), 1000)
     assert found.counts.inferred == 2
     assert found.counts.unknown_versions == ("reads 1" in reason)
 
@@ -119,6 +121,9 @@ def test_wrong_rows_of_parquet_are_named_by_row_group_and_row(tmp_path):
     entries = [json.loads(line) for line in (tmp_path / "wrong.jsonl").open()]
     assert_adds_up(found, entries)
     assert sorted((e["row_group"], e["row"]) for e in entries) == [(0, 3), (1, 1), (1, 3)]
+    for entry in entries:
+        shown = LOG[6 * entry["row_group"] + entry["row"]]
+        assert json.dumps(shown.impression_id) in entry["content"]
     assert found.counts.inferred == 9
     assert found.counts.unknown_versions == 1
 

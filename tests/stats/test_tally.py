@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import Tally
+from multileave.stats.units import PackedIds
 
 NAMES = ("bm25", "dense", "ltr")
 
@@ -461,3 +462,27 @@ def test_the_calibration_benchmark_computes_moments_as_the_tally_does():
     mine, theirs = calibration.moments_of(counts, sums, squares), tally.moments()
     for name in mine._fields:
         np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=1e-12, err_msg=name)
+
+
+def test_packed_ids_are_a_tally_like_any_other():
+    ids, sums = ["u1", "ü", "", "u22"], np.arange(12.0).reshape(4, 3)
+    text = "".join(ids).encode()
+    ends = np.cumsum([0, *(len(unit.encode()) for unit in ids)])
+    counts, clicks, squares = np.array([1, 2, 3, 4]), np.array([0, 1, 0, 2]), np.ones(3)
+    packed = Tally.from_sums(
+        ["a", "b", "c"],
+        PackedIds(ends, np.frombuffer(text, dtype=np.uint8)),
+        counts.copy(),
+        sums.copy(),
+        squares,
+        clicks=clicks.copy(),
+    )
+    listed = Tally.from_sums(["a", "b", "c"], ids, counts, sums, squares, clicks=clicks)
+    assert packed.verdict() == listed.verdict()
+    assert packed == listed
+    assert (packed + listed).units == 4
+    outcome = Outcome(("c", "b", "a"), "difference", np.array([1.0, 2.0, 3.0]))
+    for tally in (packed, listed):
+        tally.add(outcome, unit="ü")
+        tally.add(outcome, unit="new")
+    assert packed.to_dict() == listed.to_dict()

@@ -20,7 +20,23 @@ __all__ = ["plan"]
 def plan(
     source: Annotated[
         Path | None,
-        typer.Argument(help="A tally's JSON file, or a study's folder; else --effect and --sd say what to assume."),
+        typer.Argument(
+            help="A tally's JSON file, or a study's folder; else --pilot names a log, or --effect and --sd assumptions."
+        ),
+    ] = None,
+    pilot: Annotated[
+        list[str] | None,
+        typer.Option(help="Files, folders or URIs of a pilot's log, as multileave replay reads them."),
+    ] = None,
+    clicks: Annotated[
+        list[str] | None, typer.Option(help="Of a pilot: files of clicks that are not in the impressions' rows.")
+    ] = None,
+    unit: Annotated[
+        str, typer.Option(help="Of a pilot: the column of what is independent; 'none' for none.")
+    ] = "user_id",
+    action: Annotated[str, typer.Option(help="Of a pilot: what counts as a click.")] = "click",
+    method: Annotated[
+        str | None, typer.Option(help="Of a pilot: which method's impressions, where there are several.")
     ] = None,
     effect: Annotated[
         float | None,
@@ -50,11 +66,19 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Say how many users or impressions it takes until a difference of a given size is seen."""
+    if pilot and source is not None:
+        raise TallyError(
+            f"a plan is made from {source} or from the log given by --pilot, not from both. Leave one out."
+        )
+    if clicks and not pilot:
+        raise TallyError("--clicks belong to a pilot's log. Give its impressions by --pilot.")
     if source is not None and source.is_dir():
         _plan_study(source, error, plot, as_json=as_json)
         return
     options = {"confidence": confidence, "power": power, "interval": "anytime" if anytime else "clustered"}
-    if source is None:
+    if pilot:
+        plans = _of_tally(_replayed(pilot, clicks, unit, action, method), effect, pair, pairs, options)
+    elif source is None:
         plans = [("", _assumed(effect, sd, impressions_per_user, correlation, spread, pairs, options))]
     else:
         plans = _of_tally(_read_tally(source), effect, pair, pairs, options)
@@ -91,10 +115,23 @@ def _assumed(
         missing = " and ".join(name for name, value in (("--effect", effect), ("--sd", sd)) if value is None)
         raise TallyError(
             f"a plan needs {missing}: the preference per impression to see, and the standard deviation of one "
-            "impression's. Give both, or a tally's JSON file, or a study's folder."
+            "impression's. Give both, or a tally's JSON file, a pilot's log (--pilot) or a study's folder."
         )
     design = Design.assumed(sd, impressions, correlation=correlation, spread=spread)
     return make(design, effect, comparisons=1 if pairs is None else pairs, **options)
+
+
+def _replayed(paths: list[str], clicks: list[str] | None, unit: str, action: str, method: str | None) -> "Tally":
+    """Return what a pilot's log adds up to; what is wrong with it is said on stderr."""
+    from multileave.cli.replay import print_wrong, progress_bar
+    from multileave.replay import replay
+
+    with progress_bar() as step:
+        found = replay(
+            paths, clicks=clicks or None, unit=None if unit == "none" else unit, actions=[action], progress=step
+        )
+    print_wrong(found)
+    return found.tally(action, method)
 
 
 def _read_tally(path: Path) -> "Tally":

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +17,10 @@ from multileave.errors import DataError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from multileave.replay import Replay
+    from multileave.replay import Comparison, Replay
+    from multileave.stats import Health
 
-__all__ = ["read_duration", "replay"]
+__all__ = ["print_wrong", "progress_bar", "read_duration", "replay"]
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 WORDS = {
@@ -38,9 +40,21 @@ def replay(
     clicks: Annotated[
         list[str] | None, typer.Option(help="Files, folders or URIs of clicks that are not in the impressions' rows.")
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="multileave; ubi: UBI queries (PATHS) that hold our impressions, and events (--clicks); "
+            "ubi-team-draft: UBI queries, and events that name the ranker of each hit.",
+        ),
+    ] = "multileave",
     unit: Annotated[
-        str, typer.Option(help="The column of what is independent: user_id, session_id, ...; 'none' for none.")
-    ] = "user_id",
+        str | None,
+        typer.Option(
+            help="The column of what is independent: user_id by default, in UBI client_id; 'none' for none.",
+            show_default=False,
+        ),
+    ] = None,
     actions: Annotated[
         list[str] | None, typer.Option(help="click, cart, purchase, satisfied (a click with --dwell seconds), ...")
     ] = None,
@@ -50,6 +64,12 @@ def replay(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the report, the tallies and the rows that could not be read.")
     ] = None,
+    check_ids: Annotated[
+        bool, typer.Option("--check-ids", help="Count repeated impression ids without --clicks too, by a further look.")
+    ] = False,
+    first_ordinal: Annotated[
+        int, typer.Option(help="Of --format ubi: the ordinal of the first result, for events without object_id.")
+    ] = 1,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong with the log.")] = False,
     sources: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -58,12 +78,13 @@ def replay(
     from multileave.replay import replay as run
 
     load(sources)
+    run_format = _reader(form, run, clicks, check_ids=check_ids, first_ordinal=first_ordinal)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    with _progress() as step:
-        found = run(
+    unit = unit or ("user_id" if form == "multileave" else "client_id")
+    with progress_bar() as step:
+        found = run_format(
             paths,
-            clicks=clicks or None,
             unit=None if unit == "none" else unit,
             actions=actions or ["click"],
             dwell=dwell,
@@ -78,12 +99,36 @@ def replay(
         print_json(found.to_dict())
     else:
         _print_report(table_console(), found)
+    print_wrong(found)
+    return 1 if strict and found.counts.wrong else 0
+
+
+def print_wrong(found: "Replay") -> None:
+    """Say on stderr what is wrong with a log, if anything is."""
     wrong = found.counts.wrong
     if wrong:
         listed = ", ".join(f"{count:,} {WORDS[name]}" for name, count in wrong.items())
         where = f"; see {found.quarantine}" if found.quarantine else ""
         typer.echo(f"multileave: warning: in this log are {listed}{where}", err=True)
-    return 1 if strict and wrong else 0
+
+
+def _reader(
+    form: str, run: "Callable[..., Replay]", clicks: list[str] | None, *, check_ids: bool, first_ordinal: int
+) -> "Callable[..., Replay]":
+    """Return the function that replays logs of a format, with what only some formats take."""
+    if form == "multileave":
+        return partial(run, clicks=clicks or None, check_ids=check_ids)
+    if form not in ("ubi", "ubi-team-draft"):
+        raise DataError(f"--format is {form!r}; expected multileave, ubi or ubi-team-draft.")
+    if not clicks:
+        raise DataError(f"--format {form} needs the UBI events: give them by --clicks.")
+    if form == "ubi":
+        from multileave.integrations.ubi import replay_ubi
+
+        return partial(replay_ubi, events=clicks, first_ordinal=first_ordinal)
+    from multileave.integrations.ubi_teams import replay_team_draft
+
+    return partial(replay_team_draft, events=clicks)
 
 
 def read_duration(text: str) -> timedelta:
@@ -111,7 +156,7 @@ def _write(folder: Path, found: "Replay") -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar on stderr, where that is a terminal; yield what moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -129,6 +174,51 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         yield step
 
 
+def _heading(comparison: "Comparison") -> str:
+    return f"{comparison.action}, {comparison.method.partition('(')[0]}, {len(comparison.tally.rankers)} rankers"
+
+
+def _print_health(console: "Console", judged: "list[tuple[str, Health]]") -> None:
+    """Print the figures of all comparisons side by side, where there are any."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not judged:
+        return
+    table = Table(box=box.ROUNDED, title="health", title_justify="left", title_style="bold")
+    table.add_column("")
+    for heading, _ in judged:
+        table.add_column(escape(heading), justify="right")
+    for words, figure in HEALTH:
+        cells = [figure(health) for _, health in judged]
+        if any(cell is not None for cell in cells):
+            table.add_row(words, *("" if cell is None else cell for cell in cells))
+    console.print()
+    console.print(table)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{100 * value:.1f} %"
+
+
+def _chance(balance: dict[str, Any] | None) -> str | None:
+    return None if balance is None or balance["p"] is None else f"p = {balance['p']:.2g}"
+
+
+# What is said of the health of a log: `stats.health` explains each.
+HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
+    ("users, as if all were equally active", lambda health: f"{health.effective_units:,.0f}"),
+    ("clicks by the most active 1 % of users", lambda health: _share(health.top_share)),
+    ("impressions without clicks", lambda health: _share(health.without_clicks)),
+    ("impressions in which no ranker can win", lambda health: _share(health.no_preference)),
+    ("impressions without results of some ranker", lambda health: _share(health.fallbacks)),
+    ("impressions with results that a ranker lacks", lambda health: _share(health.different_documents)),
+    ("balance of who stands first", lambda health: _chance(health.first)),
+    ("balance of who is shown", lambda health: _chance(health.exposure)),
+)
+
+
 def _print_report(console: "Console", found: "Replay") -> None:
     from rich import box
     from rich.markup import escape
@@ -139,10 +229,14 @@ def _print_report(console: "Console", found: "Replay") -> None:
         f"\n[bold]{counts.inferred:,} impressions inferred[/bold], of {counts.rows:,} rows in {found.files:,} files; "
         f"{counts.counted_clicks:,} clicks count, of {counts.clicks:,}.\n"
     )
-    for comparison in found.comparisons:
-        verdict = comparison.verdict
-        said = verdict or f"too few units for a verdict ({comparison.tally.units}); at least two are needed"
-        console.print(f"[bold]{escape(comparison.action)}[/bold] ({escape(comparison.method)}): {escape(str(said))}")
+    judged = [(comparison, comparison.verdict) for comparison in found.comparisons]
+    for comparison, verdict in judged:
+        said = f"too few units for a verdict ({comparison.tally.units}); at least two are needed"
+        said = said if verdict is None else verdict.sentence
+        console.print(f"[bold]{escape(comparison.action)}[/bold] ({escape(comparison.method)}): {escape(said)}")
+        for warning in () if verdict is None else verdict.warnings:
+            console.print(f"  [yellow]warning:[/yellow] {escape(warning)}")
+    _print_health(console, [(_heading(c), v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
         console.print("There is no impression that can be inferred.")
     rows = [(WORDS[name], count) for name, count in counts.wrong.items()]

@@ -18,10 +18,40 @@ from multileave.errors import MissingExtra
 from multileave.replay.preparing import CLICK_ROWS
 from multileave.replay.rows import EVENT_FIELDS
 
-__all__ = ["ClickJoin"]
+__all__ = ["ClickJoin", "create_table", "open_database", "stream"]
 
 ROWS = 1 << 32  # more than a part has
 KEYS = pa.schema([("impression_id", pa.string()), ("place", pa.int64())])
+
+
+def open_database(folder: str, *, memory: str | None, threads: int) -> Any:
+    """Return a connection to a new database in a folder, which also takes what does not fit into memory."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtra(
+            "clicks in files of their own need DuckDB, which is absent: pip install 'multileave[replay]'"
+        ) from error
+    settings: dict[str, Any] = {"threads": threads, "temp_directory": folder}
+    if memory is not None:
+        settings["memory_limit"] = memory
+    return duckdb.connect(os.path.join(folder, "join.duckdb"), config=settings)
+
+
+def create_table(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Make a table of a database from batches, as they come."""
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
+    database.register("incoming", reader)
+    database.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming").fetchall()
+    database.unregister("incoming")
+
+
+def stream(database: Any, query: str) -> Iterator[pa.RecordBatch]:
+    """Return the rows that a query finds, a batch at a time."""
+    found: Any = database.sql(query)
+    # Its name before DuckDB 1.4 was the second.
+    read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
+    return iter(read(1 << 16))
 
 
 class ClickJoin:
@@ -31,17 +61,8 @@ class ClickJoin:
     """
 
     def __init__(self, *, folder: str | os.PathLike[str] | None = None, memory: str | None, threads: int) -> None:
-        try:
-            import duckdb
-        except ImportError as error:
-            raise MissingExtra(
-                "clicks in files of their own need DuckDB, which is absent: pip install 'multileave[replay]'"
-            ) from error
         self._folder = tempfile.TemporaryDirectory(prefix="multileave-", dir=folder)
-        settings: dict[str, Any] = {"threads": threads, "temp_directory": self._folder.name}
-        if memory is not None:
-            settings["memory_limit"] = memory
-        self._database = duckdb.connect(os.path.join(self._folder.name, "join.duckdb"), config=settings)
+        self._database = open_database(self._folder.name, memory=memory, threads=threads)
         self._stream: Iterator[pa.RecordBatch] = iter(())
         self._held: list[tuple[Any, pa.StructArray]] = []
 
@@ -57,11 +78,12 @@ class ClickJoin:
 
     def take_clicks(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Take in all events, as batches of `CLICK_ROWS`."""
-        self._create("events", CLICK_ROWS, batches)
+        create_table(self._database, "events", CLICK_ROWS, batches)
 
     def take_ids(self, ids: Iterable[tuple[int, Any, Any]]) -> None:
         """Take in (part, row numbers within the part, impression ids) of the whole log."""
-        self._create(
+        create_table(
+            self._database,
             "keys",
             KEYS,
             (
@@ -88,13 +110,11 @@ class ClickJoin:
     def start(self) -> None:
         """Join; `events` can then be asked for part after part."""
         columns = ", ".join(f"events.{field.name}" for field in EVENT_FIELDS)
-        found: Any = self._database.sql(
+        self._stream = stream(
+            self._database,
             f"SELECT keys.place, {columns} FROM events JOIN keys ON events.impression_id = keys.impression_id "
-            "ORDER BY keys.place"
+            "ORDER BY keys.place",
         )
-        # Its name before DuckDB 1.4 was the second.
-        read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
-        self._stream = iter(read(1 << 16))
 
     def events(self, part: int) -> tuple[Any, pa.StructArray]:
         """Return the rows within a part, rising, and the event that belongs to each; parts are asked for in order."""
@@ -114,12 +134,6 @@ class ClickJoin:
         first, cut = np.searchsorted(places, [part * ROWS, end])
         self._held = [(places[cut:], events.slice(cut))] if cut < len(places) else []
         return places[first:cut] - part * ROWS, events.slice(first, cut - first)
-
-    def _create(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
-        self._database.register("incoming", reader)
-        self._database.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming").fetchall()
-        self._database.unregister("incoming")
 
     def _number(self, query: str) -> int:
         [(number,)] = self._database.execute(query).fetchall()

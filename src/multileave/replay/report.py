@@ -113,14 +113,14 @@ class Replay:
             "quarantine": self.quarantine,
             "comparisons": [
                 {
-                    "method": c.method,
-                    "action": c.action,
-                    "rankers": list(c.tally.rankers),
-                    "impressions": c.tally.impressions,
-                    "units": c.tally.units,
-                    "verdict": None if c.verdict is None else c.verdict.to_dict(),
+                    "method": comparison.method,
+                    "action": comparison.action,
+                    "rankers": list(comparison.tally.rankers),
+                    "impressions": comparison.tally.impressions,
+                    "units": comparison.tally.units,
+                    "verdict": None if verdict is None else verdict.to_dict(),
                 }
-                for c in self.comparisons
+                for comparison, verdict in ((c, c.verdict) for c in self.comparisons)
             ],
         }
 

@@ -1,9 +1,12 @@
 """The one place where sums by unit become a `Tally`."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from multileave.replay.units import UnitSums
 from multileave.stats import Tally
+from multileave.stats.units import PackedIds
 
 __all__ = ["tally_of"]
 
@@ -13,24 +16,20 @@ def tally_of(rankers: tuple[str, ...], found: UnitSums, action: int, cap: int | 
 
     What the health of the data is read from is not kept by unit, and is that of all units.
     """
-    kept = np.ones(found.units, dtype=bool) if cap is None else found.counts <= cap
-    left_out = int((~kept).sum())
-    everything = not left_out
-    ids = found.ids()
-    if not everything:
-        ids = [unit for unit, keep in zip(ids, kept.tolist(), strict=True) if keep]
-    counts, clicks, sums = found.counts, found.clicks, found.sums
-    if not everything:
+    counts, clicks, sums = found.counts, found.clicks[:, action], found.sums[:, action]
+    units: Sequence[str] | PackedIds = found.packed_ids()
+    kept, left_out = np.ones(found.units, dtype=bool), 0
+    if cap is not None:
+        kept = counts <= cap
+        left_out = int((~kept).sum())
         counts, clicks, sums = counts[kept], clicks[kept], sums[kept]
+        units = [unit for unit, keep in zip(units, kept.tolist(), strict=True) if keep]
+    elif found.clicks.shape[1] > 1:  # the tally of each action has its own
+        counts, clicks, sums = counts.copy(), clicks.copy(), sums.copy()
     tally = Tally.from_sums(
-        rankers,
-        ids,
-        counts,
-        np.ascontiguousarray(sums[:, action]),
-        found.squares(kept)[action],
-        sums_of="pairs" if found.by_pair else "credits",
-        clicks=clicks[:, action],
-    )
+        rankers, units, counts, sums, found.squares(kept)[action], sums_of="pairs" if found.by_pair else "credits",
+        clicks=clicks,
+    )  # fmt: skip
     return tally.merge(_of_singles(rankers, found, action)), left_out
 
 

@@ -12,6 +12,7 @@ from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.credit import Credits, _strings
 from multileave.replay.examining import Examined
+from multileave.stats.units import PackedIds
 
 __all__ = ["UnitSums"]
 
@@ -60,10 +61,12 @@ class UnitSums:
 
     def ids(self) -> list[str]:
         """Return the units' ids, in the order of the sums."""
+        return list(self.packed_ids())
+
+    def packed_ids(self) -> PackedIds:
+        """Return the same in the room that they take here."""
         ends = self._ends[: self.units + 1]
-        offsets, data = pa.py_buffer(ends), pa.py_buffer(self._ids[: int(ends[-1])])
-        found: list[str] = pa.LargeStringArray.from_buffers(self.units, offsets, data).to_pylist()
-        return found
+        return PackedIds(ends, self._ids[: int(ends[-1])])
 
     @property
     def counts(self) -> Array:

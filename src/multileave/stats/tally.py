@@ -32,7 +32,7 @@ from multileave.stats.reading import (
 from multileave.stats.rules import Rules
 from multileave.stats.sequence import TUNED_FOR
 from multileave.stats.singles import Singles
-from multileave.stats.units import Units
+from multileave.stats.units import PackedIds, Units
 from multileave.stats.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Tally:
     def from_sums(
         cls,
         rankers: Sequence[str],
-        units: Sequence[Hashable],
+        units: Sequence[Hashable] | PackedIds,
         impressions: Ints,
         sums: Floats,
         squares: Floats,
@@ -207,12 +207,20 @@ class Tally:
         sums: float (U, R) of "credits", or float (U, P) of preferences by "pairs", n < m.
         squares: float (P,), the sum over all impressions of their squared preference.
 
+        What comes with `PackedIds` is neither checked nor copied: its arrays belong to the tally then.
+
         >>> sums = np.array([[1.0, 0.0], [0.0, 0.5]])
         >>> Tally.from_sums(["a", "b"], ["u", "v"], np.array([2, 1]), sums, np.array([1.25]))
         Tally(rankers=('a', 'b'), impressions=3, units=2)
         """
         tally = cls(rankers)
         pairs = len(tally._squares)
+        tally._squares = floats_of({"squares": squares}, "squares", (pairs,), least=0.0)
+        if isinstance(units, PackedIds):
+            clicks = np.zeros(len(units), dtype=np.int64) if clicks is None else clicks
+            by_pair = sums_of == "pairs"
+            tally._units = Units.packed(len(tally._rankers), units, impressions, clicks, sums, by_pair=by_pair)
+            return tally
         tally._units = Units.from_dict(
             {
                 "sums_of": sums_of,
@@ -223,7 +231,6 @@ class Tally:
             },
             len(tally._rankers),
         )
-        tally._squares = floats_of({"squares": squares}, "squares", (pairs,), least=0.0)
         return tally
 
     def verdict(
