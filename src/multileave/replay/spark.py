@@ -6,12 +6,12 @@ partition, ordered. There they become tallies, which are merged in a tree. All t
 rows, so an executor that is lost and tasks that are run again change nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multileave.errors import DataError, MissingExtra
 from multileave.replay.engine import check_cap, read_actions
@@ -43,6 +43,8 @@ try:
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
+
+    from multileave.replay.spark_reading import failures, read_log
 except ImportError as error:
     raise MissingExtra(
         f"the Spark engine needs {error.name}, which is absent: pip install 'multileave[spark]'"
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["failures", "replay"]
+__all__ = ["read_log", "replay"]
 
 FAN = 8  # partitions that are merged into one at a time
 PARTITIONS = 200  # Spark's own number, where it does not tell
@@ -72,6 +74,7 @@ def replay(
     cap: int | None = None,
     filter: "Column | None" = None,
     quarantine: str | None = None,
+    check_ids: bool = False,
     partitions: int | None = None,
     setup: Callable[[], None] | None = None,
 ) -> Replay:
@@ -79,7 +82,7 @@ def replay(
 
     impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no clicks besides; or what `read_log` gives.
     clicks: rows of `CLICKS`, late, repeated and in any order.
-    unit, actions, dwell, window, cap: as of the local engine.
+    unit, actions, dwell, window, cap, check_ids: as of the local engine.
     filter: a condition on the columns of impressions; rows for which it is false or null are left out.
     quarantine: a folder, written anew, for the rows that cannot be inferred; one that all executors reach.
     partitions: how many the units are spread over, by default spark.sql.shuffle.partitions.
@@ -89,7 +92,7 @@ def replay(
     check_cap(cap)
     session = impressions.sparkSession
     job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup)
-    with failures():
+    with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
         if clicks is not None:
             rows = _joined(rows, clicks)
@@ -99,6 +102,8 @@ def replay(
             partial_sums = partial_sums.persist(StorageLevel.DISK_ONLY)
         try:
             found = _merged(partial_sums, job, partitions or _partitions(session))
+            if check_ids and clicks is None:
+                found.counts.repeated_impressions = _repeated(rows)
             found = in_order(replace(found, files=len(impressions.inputFiles())), chosen.names)
             if quarantine is not None and found.reasons:
                 _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
@@ -107,18 +112,6 @@ def replay(
             if quarantine is not None:
                 partial_sums.unpersist()
     return found
-
-
-@contextmanager
-def failures() -> Iterator[None]:
-    """Raise `DataError` with the cause where Spark fails."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        raise DataError(f"Spark could not replay the log: {_cause(error)}") from error
 
 
 def _rows(impressions: "DataFrame", unit: str | None, condition: "Column | None") -> "DataFrame":
@@ -141,15 +134,26 @@ def _joined(rows: "DataFrame", clicks: "DataFrame") -> "DataFrame":
         # In an order of their own, as Spark's is another each time.
         .agg(F.sort_array(F.collect_list(F.struct(*EVENT))).alias(EVENTS))
     )
-    named = F.col("impression_id").cast("string") if "impression_id" in rows.columns else F.lit(None).cast("string")
-    if LINE in rows.columns:
-        named = F.coalesce(named, F.get_json_object(F.col(LINE).cast("string"), "$.impression_id"))
     order = Window.partitionBy("__id").orderBy(FILE, *([ROW] if ROW in rows.columns else []))
-    numbered = rows.drop("clicks").withColumn("__id", named).withColumn(HERE, F.lit(True))
+    numbered = rows.drop("clicks").withColumn("__id", _id(rows)).withColumn(HERE, F.lit(True))
     numbered = numbered.withColumn(AGAIN, F.col("__id").isNotNull() & (F.row_number().over(order) > 1))
     joined = numbered.join(events, F.col("__id") == F.col("__clicked"), "full_outer").drop("__id", "__clicked")
     nothing = F.array().cast(joined.schema[EVENTS].dataType)
     return joined.withColumn(EVENTS, F.coalesce(EVENTS, nothing))
+
+
+def _id(rows: "DataFrame") -> "Column":
+    named = F.col("impression_id").cast("string") if "impression_id" in rows.columns else F.lit(None).cast("string")
+    if LINE in rows.columns:
+        named = F.coalesce(named, F.get_json_object(F.col(LINE).cast("string"), "$.impression_id"))
+    return named
+
+
+def _repeated(rows: "DataFrame") -> int:
+    """Return how many impressions have an id that another has had."""
+    counts = rows.groupBy(_id(rows).alias("id")).count().where(F.col("id").isNotNull())
+    [row] = counts.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("again")).collect()
+    return int(row["again"])
 
 
 def _merged(partial_sums: "DataFrame", job: Job, partitions: int) -> Replay:
@@ -169,8 +173,6 @@ def _merged(partial_sums: "DataFrame", job: Job, partitions: int) -> Replay:
         # By a number that is the same when a task is run again; a plain repartition deals rows out as they come.
         found = found.withColumn("__place", F.floor(F.spark_partition_id() / FAN))
         found = found.repartition(partitions, "__place").drop("__place").mapInArrow(merge_found, _spark(FOUND))
-    import pickle
-
     pieces = [pickle.loads(row["found"]) for row in found.collect()]
     return reduce(merge_replays, pieces) if pieces else Replay((), Counts(), 0)
 
@@ -196,11 +198,3 @@ def _spark(schema: "pa.Schema") -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
-
-
-def _cause(error: Any) -> str:
-    """Return the line of a long message that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception")) and ": " in line]
-    python = [line for line in told if not line.startswith(("org.", "java.", "py4j."))]
-    return (python or told or lines or ["no reason given"])[-1 if python else 0][:500]

@@ -17,15 +17,17 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from multileave.replay.credit import Actions
 from multileave.replay.engine import Run, infer_batch
+from multileave.replay.files import LogFile, Part, path_keys
 from multileave.replay.headers import RowError
 from multileave.replay.merging import merge_replays
 from multileave.replay.preparing import DoesNotFit, Origin, Prepared, fast_clicks, fast_rows, slow_clicks, slow_rows
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 from multileave.replay.rows import EVENT_FIELDS, EVENT_LIST
-from multileave.replay.sources import Loaded, LogFile, Part, parse_line, row_dicts
+from multileave.replay.sources import Loaded, parse_line, row_dicts
 from multileave.replay.tallies import tally_of
 from multileave.replay.units import UnitRows, UnitSums
 
@@ -114,7 +116,7 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
     run = Run(job.actions, job.cap, wrong, 1, None)
     for batch in batches:
         wrong.batch = batch
-        _infer(job, run, wrong, batch)
+        _infer(job, run, wrong, _with_path_unit(job, batch))
         if wrong.entries:
             yield wrong.rows()
         if sum(sums.size for sums in run.sums.values()) > MOST_BYTES:
@@ -124,7 +126,7 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Make tallies of units' sums that come ordered by key and unit, some units at a time; pass on what else was found."""
+    """Make tallies of units' sums, ordered by key and unit, some units at a time; pass on what else was found."""
     rest: list[Replay] = []
     key, sums, last = "", None, ""
     for batch in batches:
@@ -225,12 +227,10 @@ def _count_clicks_alone(run: Run, wrong: _WrongRows, batch: pa.RecordBatch, rows
 def _prepared(job: Job, run: Run, batch: pa.RecordBatch, rows: Any) -> Iterator[tuple[int, Prepared]]:
     """Prepare some rows of a batch; yield how many rows of the log they are, with their numbers in the batch."""
     origin = Origin(0, -1, 0)
-    lines = _lines(batch)
-    if lines is not None:
-        spelled = [row for row in rows.tolist() if (lines[row] or b"").strip()]
-        raws = [_with_unit(job, batch, row, parse_line(lines[row])) for row in spelled]
-        yield len(raws), slow_rows(raws, spelled, origin, job.unit, run.headers)
-        rows = rows[[lines[row] is None for row in rows.tolist()]] if len(rows) else rows
+    numbers, raws, rows = _lines(batch, rows)
+    if raws:
+        raws = [_with_unit(job, batch, row, raw) for row, raw in zip(numbers, raws, strict=True)]
+        yield len(raws), slow_rows(raws, numbers, origin, job.unit, run.headers)
     if not len(rows):
         return
     raw = batch.drop_columns([name for name in OWN if name in batch.schema.names])
@@ -259,8 +259,23 @@ def _lacks_positions(events: pa.ListArray) -> bool:
     return bool(held.field(held.type.get_field_index("position")).null_count)
 
 
+def _with_path_unit(job: Job, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Take the unit from key=value folders where there is no other."""
+    if job.unit is None:
+        return batch
+    files = batch.column(FILE).dictionary_encode()
+    named = [dict(path_keys(_file_name(file))).get(job.unit) for file in files.dictionary.to_pylist()]
+    if not any(named):
+        return batch
+    units = pa.array(named, pa.string()).take(files.indices)
+    if job.unit not in batch.schema.names:
+        return batch.append_column(job.unit, units)
+    held = pc.coalesce(batch.column(job.unit).cast(pa.string()), units)
+    return batch.set_column(batch.schema.get_field_index(job.unit), job.unit, held)
+
+
 def _with_unit(job: Job, batch: pa.RecordBatch, row: int, raw: Any) -> Any:
-    """Give a JSON object the unit that its path names, unless it has one."""
+    """Give a JSON object the unit that stands beside it, unless it has one."""
     if job.unit is None or job.unit not in batch.schema.names or not isinstance(raw, dict):
         return raw
     value = batch.column(job.unit)[row].as_py()
@@ -268,12 +283,9 @@ def _with_unit(job: Job, batch: pa.RecordBatch, row: int, raw: Any) -> Any:
 
 
 def _prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
-    rows = np.arange(len(batch))
-    lines = _lines(batch)
-    if lines is not None:
-        spelled = [row for row in rows.tolist() if (lines[row] or b"").strip()]
-        yield slow_clicks([parse_line(lines[row]) for row in spelled], spelled)
-        rows = rows[[line is None for line in lines]] if len(rows) else rows
+    numbers, raws, rows = _lines(batch, np.arange(len(batch)))
+    if raws:
+        yield slow_clicks(raws, numbers)
     if len(rows):
         raw = batch.drop_columns([name for name in OWN if name in batch.schema.names]).take(pa.array(rows))
         try:
@@ -282,20 +294,28 @@ def _prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
             yield slow_clicks(row_dicts(raw), rows.tolist())
 
 
-def _lines(batch: pa.RecordBatch) -> list[bytes | None] | None:
+def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]:
+    """Return the JSON lines among rows of a batch that are not blank, as numbers and parsed, and the other rows."""
     if LINE not in batch.schema.names:
-        return None
-    lines: list[bytes | None] = batch.column(LINE).to_pylist()
-    return lines
+        return [], [], rows
+    lines = batch.column(LINE).take(pa.array(rows)).to_pylist()
+    spelled = [(row, line) for row, line in zip(rows.tolist(), lines, strict=True) if line is not None and line.strip()]
+    others = rows[np.array([line is None for line in lines], dtype=bool)]
+    return [row for row, _ in spelled], [parse_line(line) for _, line in spelled], others
 
 
 def _place(batch: pa.RecordBatch, row: int) -> tuple[str, dict[str, Any]]:
     """Return the file of a row, and its number there if that is known."""
-    file = batch.column(FILE)[row].as_py() or "(a DataFrame)"
-    if file.startswith("file:"):
-        file = "/" + unquote(file.removeprefix("file:")).lstrip("/")
+    file = _file_name(batch.column(FILE)[row].as_py())
     number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
     return file, {} if number is None else {"row": number}
+
+
+def _file_name(uri: str | None) -> str:
+    if not uri:
+        return "(a DataFrame)"
+    name = unquote(uri)
+    return "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
 
 
 def _content(batch: pa.RecordBatch, row: int) -> Any:
@@ -348,8 +368,6 @@ def _some(rows: UnitRows, part: slice) -> UnitRows:
 
 
 def _equal(units: pa.StringArray, unit: str) -> Any:
-    import pyarrow.compute as pc
-
     return pc.equal(units, unit).to_numpy(zero_copy_only=False)
 
 
