@@ -87,7 +87,7 @@ def replay(
 
         if form != "multileave":
             raise DataError(f"--format is {form!r}, which the local engine alone reads; leave out --engine spark.")
-        run_format = partial(run_on_spark, master, sources, clicks=clicks, check_ids=check_ids)
+        run_format: Callable[..., Replay] = partial(run_on_spark, master, sources, clicks=clicks, check_ids=check_ids)
         wrong_rows = "quarantine"
     else:
         from multileave.replay import replay as run
