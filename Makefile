@@ -20,7 +20,7 @@ lint: .venv/dev
 
 tests: .venv/dev
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 --cov --cov-report=
+	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m fast --cov --cov-append --cov-report=
 	$(BIN)/coverage report --skip-covered
 

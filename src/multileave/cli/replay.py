@@ -70,15 +70,30 @@ def replay(
     first_ordinal: Annotated[
         int, typer.Option(help="Of --format ubi: the ordinal of the first result, for events without object_id.")
     ] = 1,
+    engine: Annotated[str, typer.Option(help="local, or spark for a cluster.")] = "local",
+    master: Annotated[
+        str | None, typer.Option(help="Of --engine spark: such as local[4], yarn or spark://host:7077.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong with the log.")] = False,
     sources: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
     """Infer from a log of impressions and clicks which ranker users prefer."""
-    from multileave.replay import replay as run
-
+    if engine not in ("local", "spark") or (engine == "local" and master is not None):
+        raise DataError(f"--engine is {engine!r}; expected local, or spark, which alone takes --master.")
     load(sources)
-    run_format = _reader(form, run, clicks, check_ids=check_ids, first_ordinal=first_ordinal)
+    if engine == "spark":
+        from multileave.cli.replay_spark import run_on_spark
+
+        if form != "multileave":
+            raise DataError(f"--format is {form!r}, which the local engine alone reads; leave out --engine spark.")
+        run_format: Callable[..., Replay] = partial(run_on_spark, master, sources, clicks=clicks, check_ids=check_ids)
+        wrong_rows = "quarantine"
+    else:
+        from multileave.replay import replay as run
+
+        run_format = _reader(form, run, clicks, check_ids=check_ids, first_ordinal=first_ordinal)
+        wrong_rows = "quarantine.jsonl"
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     unit = unit or ("user_id" if form == "multileave" else "client_id")
@@ -90,7 +105,7 @@ def replay(
             dwell=dwell,
             window=None if window is None else read_duration(window),
             cap=cap,
-            quarantine=None if out is None else out / "quarantine.jsonl",
+            quarantine=None if out is None else out / wrong_rows,
             progress=step,
         )
     if out is not None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from multileave.errors import DataError
 from multileave.replay.headers import RowError
 
-__all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "unreadable"]
+__all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "path_keys", "unreadable"]
 
 LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
@@ -76,9 +76,14 @@ def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSys
                     "Give the folder of the log."
                 )
         for one in sorted(infos, key=lambda i: str(i.path)):
-            keys = tuple((unquote(k), unquote(v)) for k, e, v in (p.partition("=") for p in one.path.split("/")) if e)
+            keys = path_keys(one.path)
             found.setdefault(one.path, LogFile(system, one.path, len(found), one.size or 0, keys))
     return list(found.values())
+
+
+def path_keys(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the keys and values of key=value folders."""
+    return tuple((unquote(k), unquote(v)) for k, e, v in (p.partition("=") for p in path.split("/")) if e)
 
 
 def _is_log(info: pafs.FileInfo) -> bool:

@@ -143,16 +143,23 @@ class Quarantine:
 
     def add(self, file: str, row_group: int, row: int | None, error: RowError, raw: Any = None, rows: int = 1) -> None:
         """Keep a row, or a number of rows of which nothing more is known."""
-        entry: dict[str, Any] = {"file": file, "kind": error.kind, "reason": error.reason}
-        if row_group >= 0:
-            entry["row_group"] = row_group
+        place: dict[str, Any] = {"row_group": row_group} if row_group >= 0 else {}
         if row is not None:
-            entry["row" if row_group >= 0 else "line"] = row
+            place["row" if row_group >= 0 else "line"] = row
+        self.keep(file, place, error, raw, rows)
+
+    def keep(self, file: str, place: dict[str, Any], error: RowError, raw: Any = None, rows: int = 1) -> None:
+        """Keep what stands somewhere in a file; place: such as its line."""
+        entry: dict[str, Any] = {"file": file, "kind": error.kind, "reason": error.reason, **place}
         if rows != 1:
             entry["rows"] = rows
         if raw is not None and not isinstance(raw, RowError):
             entry["content"] = (raw if isinstance(raw, str) else _spell(raw))[:MOST_CONTENT]
-        self.reasons[error.kind] += rows
+        self.enter(entry)
+
+    def enter(self, entry: dict[str, Any]) -> None:
+        """Count and keep an entry."""
+        self.reasons[entry["kind"]] += entry.get("rows", 1)
         if len(self.examples) < EXAMPLES:
             self.examples.append(entry)
         if self.path is not None:

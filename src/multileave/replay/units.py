@@ -3,6 +3,7 @@
 A unit costs its id, 8 bytes of sums per ranker and action, and about 40 more.
 """
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,9 +15,19 @@ from multileave.replay.credit import Credits, _strings
 from multileave.replay.examining import Examined
 from multileave.stats.units import PackedIds
 
-__all__ = ["UnitSums"]
+__all__ = ["UnitRows", "UnitSums"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """What the impressions of some units add up to: counts (U,), clicks (U, A), sums (U, A, R) or (U, A, P)."""
+
+    counts: Array
+    clicks: Array
+    sums: Floats
+    squares: Floats  # (U, A, P), or of no unit where they are not kept by unit
 
 
 class UnitSums:
@@ -29,15 +40,9 @@ class UnitSums:
     def __init__(self, rankers: int, actions: int, *, by_pair: bool, by_unit: bool) -> None:
         self.rankers, self.by_pair, self.by_unit = rankers, by_pair, by_unit
         self.pairs = rankers * (rankers - 1) // 2
-        width = self.pairs if by_pair else rankers
-        self.units = 0
-        self._slots = np.zeros(64, dtype=np.int32)
-        self._ends = np.zeros(1, dtype=np.int64)
-        self._ids = np.zeros(0, dtype=np.uint8)
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._clicks = np.zeros((0, actions), dtype=np.int64)
-        self._sums = np.zeros((0, actions, width))
+        self.actions, self.width = actions, self.pairs if by_pair else rankers
         self._squares = np.zeros((0 if by_unit else 1, actions, self.pairs))
+        self._forget()
         # Of impressions without a unit: sums, squares, wins and losses by pair.
         self.singles = np.zeros((4, actions, self.pairs))
         self.single_clicks = np.zeros(actions, dtype=np.int64)
@@ -58,6 +63,29 @@ class UnitSums:
             rows, credits.values, credits.clicks, self._sums, self._counts, self._clicks, self._squares,
             self.singles, self.single_clicks, np.empty(self.pairs), self.by_pair, self.by_unit,
         )  # fmt: skip
+
+    def add_units(self, units: pa.StringArray, rows: "UnitRows") -> None:
+        """Add what `take_units` returned, here or elsewhere; rows of one unit follow each other."""
+        numbers = self._rows(units)
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        places = numbers[starts]
+        self._counts[places] += np.add.reduceat(rows.counts, starts)
+        self._clicks[places] += np.add.reduceat(rows.clicks, starts)
+        self._sums[places] += np.add.reduceat(rows.sums, starts)
+        if self.by_unit:
+            self._squares[places] += np.add.reduceat(rows.squares, starts)
+
+    def take_units(self) -> tuple[list[str], "UnitRows"]:
+        """Return all units and forget them; what is not by unit stays."""
+        squares = self._squares[: self.units] if self.by_unit else self._squares[:0]
+        taken = self.ids(), UnitRows(self.counts, self.clicks, self.sums, squares)
+        self._forget()
+        return taken
+
+    @property
+    def size(self) -> int:
+        """Bytes of the units' sums."""
+        return 8 * self.units * (1 + self.actions * (1 + self.width + (self.pairs if self.by_unit else 0)))
 
     def ids(self) -> list[str]:
         """Return the units' ids, in the order of the sums."""
@@ -87,6 +115,17 @@ class UnitSums:
         """Return the sum of squared preferences of some units, (A, P); all units unless they are kept by unit."""
         found: Floats = self._squares[: self.units][kept].sum(axis=0) if self.by_unit else self._squares[0]
         return found
+
+    def _forget(self) -> None:
+        self.units = 0
+        self._slots = np.zeros(64, dtype=np.int32)
+        self._ends = np.zeros(1, dtype=np.int64)
+        self._ids = np.zeros(0, dtype=np.uint8)
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._clicks = np.zeros((0, self.actions), dtype=np.int64)
+        self._sums = np.zeros((0, self.actions, self.width))
+        if self.by_unit:
+            self._squares = np.zeros((0, self.actions, self.pairs))
 
     def _rows(self, units: pa.StringArray) -> Array:
         offsets, data = _strings(units)

@@ -1,0 +1,74 @@
+"""multileave replay --engine spark: a Spark session around the Spark engine."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multileave.cli.loading import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from multileave.replay import Replay
+
+__all__ = ["run_on_spark"]
+
+
+def run_on_spark(
+    master: str | None,
+    sources: list[str] | None,
+    paths: Sequence[str],
+    *,
+    clicks: Sequence[str] | None,
+    quarantine: Path | None,
+    progress: Callable[[str, int, int], None],
+    **options: Any,
+) -> "Replay":
+    """Replay files on Spark; master None: what Spark's own settings say. sources: what --load named."""
+    from multileave.replay import spark
+
+    progress("starting Spark", 0, 0)
+    with _session(master) as session:
+        names = []
+        for source in sources or []:
+            # Executors import what was loaded here.
+            if source.endswith(".py"):
+                session.sparkContext.addPyFile(source)
+            names.append(Path(source).stem if source.endswith(".py") else source)
+        progress("replaying on Spark", 0, 0)
+        return spark.replay(
+            spark.read_log(session, paths),
+            spark.read_log(session, clicks) if clicks else None,
+            quarantine=None if quarantine is None else str(quarantine.absolute()),
+            setup=partial(load, names) if names else None,
+            **options,
+        )
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator["SparkSession"]:
+    """Yield the session at hand, or one of our own that is stopped at the end."""
+    from pyspark.sql import SparkSession
+
+    from multileave.replay.spark_reading import failures
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    builder = SparkSession.builder.appName("multileave replay")
+    # The command shows that it is at work, and Spark's own bar would be drawn over that.
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    if master is not None:
+        builder = builder.master(master)
+    needs = "a Java runtime (apt-get install openjdk-17-jre-headless) and a master that can be reached"
+    with failures(f"Spark does not start; it needs {needs}"):
+        session = builder.getOrCreate()
+    # What fails is told in one line at the end.
+    session.sparkContext.setLogLevel("FATAL")
+    try:
+        yield session
+    finally:
+        session.stop()

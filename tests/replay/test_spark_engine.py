@@ -1,0 +1,330 @@
+"""On a real Spark cluster of two executors, started here: the local engine's verdict, whatever happens to them."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from replay_logs import assert_same, make_log
+
+from multileave.cli import main
+from multileave.errors import DataError, MissingExtra
+from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
+from multileave.replay.schema import json_line, spell_time
+
+pytestmark = pytest.mark.xdist_group("spark")
+SOURCES = Path(__file__).parents[2] / "src"
+ACTIONS = ["click", "purchase", "satisfied"]
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Start Spark with two executors, each a process of its own."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("install a Java runtime: apt-get install openjdk-17-jre-headless")
+    pyspark = pytest.importorskip("pyspark", reason="pip install 'multileave[spark]'")
+    pytest.importorskip("pandas", reason="pip install 'multileave[spark]'")
+    from pyspark.sql import SparkSession
+
+    home = Path(pyspark.__file__).parent
+    [core] = home.glob("jars/spark-core_*.jar")
+    settings = {
+        "SPARK_HOME": str(home),
+        "SPARK_SCALA_VERSION": core.name.removeprefix("spark-core_").partition("-")[0],
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(SOURCES),
+    }
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    session = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.executorEnv.PYTHONPATH", str(SOURCES))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def row(shown):
+    return to_row(shown.impression, **shown.envelope, clicks=shown.events)
+
+
+def line(shown, *, clicks=True):
+    events = [{**event, "timestamp": spell_time(event["timestamp"])} for event in shown.events]
+    return json_line({**shown.envelope, **shown.impression.to_dict(), **({"clicks": events} if clicks else {})})
+
+
+def assert_same_replay(found, expected):
+    assert found.counts == expected.counts
+    assert found.reasons == expected.reasons
+    assert found.files == expected.files
+    key = [(c.method, c.action, frozenset(c.tally.rankers)) for c in expected.comparisons]
+    assert {(c.method, c.action, frozenset(c.tally.rankers)) for c in found.comparisons} == set(key)
+    for comparison in expected.comparisons:
+        assert_same(found.tally(comparison.action, comparison.method), comparison.tally)
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory):
+    """Return a log with its clicks, shuffled over many files of Parquet."""
+    folder = tmp_path_factory.mktemp("joined")
+    log = make_log(480)
+    random.Random(1).shuffle(log)
+    for number in range(24):
+        write_parquet(folder / f"{number}.parquet", map(row, log[number::24]), JOINED)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partitions": 20},  # so that tallies are merged in a tree
+        {"actions": ACTIONS, "dwell": 20.0, "window": timedelta(minutes=20), "cap": 8},
+        {"unit": None},
+    ],
+    ids=str,
+)
+def test_a_log_shuffled_over_many_files_gives_the_local_verdict(cluster, joined, options):
+    from multileave.replay import spark
+
+    found = spark.replay(cluster.read.parquet(str(joined)), **options)
+    options.pop("partitions", None)
+    assert_same_replay(found, replay(joined, **options))
+
+
+def test_a_filter_is_a_column(cluster, joined):
+    import pyarrow.compute as pc
+    from pyspark.sql import functions as F
+
+    from multileave.replay import spark
+
+    chosen = ["user-1", "user-2", "user-3"]
+    found = spark.replay(cluster.read.parquet(str(joined)), filter=F.col("user_id").isin(chosen))
+    assert found.counts.filtered > 0
+    assert_same_replay(found, replay(joined, filter=pc.field("user_id").isin(chosen)))
+
+
+@pytest.fixture(scope="module")
+def separate(tmp_path_factory):
+    """Return impressions and clicks in files of both forms: late, doubled, orphan and malformed ones among them."""
+    folder = tmp_path_factory.mktemp("separate")
+    log = make_log(300)
+    random.Random(2).shuffle(log)
+    clicks = [{"impression_id": shown.impression_id, **event} for shown in log for event in shown.events]
+    clicks += clicks[::7]
+    clicks += [{"impression_id": "nobody", "position": 0}, {"impression_id": "nobody", "document": "d1"}]
+    clicks += [{**click, "position": None} for click in clicks[:40]]
+    random.Random(3).shuffle(clicks)
+    for kind in ("impressions", "clicks"):
+        for country in ("country=nl", "country=b%2Fe"):
+            (folder / kind / country).mkdir(parents=True)
+    nl, be = folder / "impressions/country=nl", folder / "impressions/country=b%2Fe"
+    for number in range(4):
+        rows = [to_row(shown.impression, **shown.envelope) for shown in log[number:200:4]]
+        if number == 2:
+            rows[5]["version"], rows[7]["k"] = 9, -1
+        write_parquet(nl / f"{number}.parquet", rows, IMPRESSIONS)
+        lines = [line(shown, clicks=False) for shown in log[200 + number :: 4]]
+        (be / f"{number}.jsonl").write_bytes(b"".join(lines) + b'\n\n{"cut')
+        write_parquet(folder / f"clicks/country=nl/{number}.parquet", clicks[number:-80:4], CLICKS)
+    write_parquet(folder / "clicks/country=nl/bad.parquet", [{"impression_id": "i1"}], CLICKS)
+    (folder / "clicks/country=b%2Fe/0.jsonl").write_bytes(
+        b"".join(map(json_line, clicks[-80:])) + b'\xff\xfe\n[1]\n{"impression_id": "i1"}\n{"position": 1}\n'
+    )
+    return folder
+
+
+@pytest.mark.parametrize("unit", ["user_id", "country"])
+def test_separate_clicks_late_doubled_and_wrong_give_the_same(cluster, separate, tmp_path, unit):
+    from multileave.replay import spark
+
+    options = {"window": timedelta(minutes=40), "actions": ["click", "purchase"], "unit": unit}
+    found = spark.replay(
+        spark.read_log(cluster, separate / "impressions"),
+        spark.read_log(cluster, [separate / "clicks"]),
+        quarantine=str(tmp_path / "wrong rows"),
+        **options,
+    )
+    local = replay(separate / "impressions", clicks=separate / "clicks", quarantine=tmp_path / "wrong.jsonl", **options)
+    assert_same_replay(found, local)
+    assert min(local.counts.orphan_clicks, local.counts.duplicate_clicks, local.counts.late_clicks) > 0
+    assert (local.counts.malformed, local.counts.unknown_versions, local.counts.malformed_clicks) == (5, 1, 5)
+    assert found.quarantine == str(tmp_path / "wrong rows")
+    entries = [json.loads(x) for path in (tmp_path / "wrong rows").glob("part-*") for x in path.open()]
+    expected = [json.loads(x) for x in (tmp_path / "wrong.jsonl").open()]
+    named = ("file", "kind", "reason")
+    assert sorted([e[x] for x in named] for e in entries) == sorted([e[x] for x in named] for e in expected)
+    assert all(entry["content"] for entry in entries)
+    rows = {(entry["file"], entry["row"]) for entry in entries if entry["file"].endswith("2.parquet")}
+    assert rows == {(entry["file"], entry["row"]) for entry in expected if entry["file"].endswith("2.parquet")}
+
+
+def test_an_executor_killed_in_the_middle_changes_nothing(cluster, joined, tmp_path):
+    from pyspark.sql import functions as F
+
+    from multileave.replay import spark
+
+    partitions, slow = 8, 3
+    frame = cluster.read.parquet(str(joined)).repartition(partitions, "impression_id")
+
+    def note(partition):
+        """Say which executor has come to a partition, and let one of them wait."""
+        daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+        (tmp_path / f"{partition}-{daemon[1]}").touch()
+        until = time.monotonic() + 120
+        while partition == slow and not (tmp_path / "go").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        return True
+
+    def seen():
+        return {tuple(map(int, path.name.split("-"))) for path in tmp_path.iterdir() if path.name != "go"}
+
+    results = []
+
+    def work():
+        results.append(spark.replay(frame, filter=F.udf(note, "boolean")(F.spark_partition_id())))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    until = time.monotonic() + 120
+    while {partition for partition, _ in seen()} != set(range(partitions)) and time.monotonic() < until:
+        time.sleep(0.05)
+    before = seen()
+    [waiting] = {executor for partition, executor in before if partition == slow}
+    # This one has done all the other partitions, and what it found goes with it.
+    [victim] = {executor for _, executor in before} - {waiting}
+    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{victim}/cmdline").read_bytes()
+    os.kill(victim, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    thread.join(timeout=120)
+    again = {partition for partition, _ in seen() - before}
+    assert again >= {partition for partition, executor in before if executor == victim} - {slow}
+    [found] = results
+    assert_same_replay(found, replay(joined))
+
+
+def test_the_command_gives_the_same_json(cluster, separate, tmp_path, capsys):
+    def run(*more):
+        arguments = ["replay", str(separate / "impressions"), "--clicks", str(separate / "clicks"), "--json"]
+        assert main([*arguments, *more]) == 0
+        out, err = capsys.readouterr()
+        return json.loads(out), err
+
+    local, warning = run("--out", str(tmp_path / "local"))
+    found, same = run("--out", str(tmp_path / "spark"), "--engine", "spark")
+    assert warning.replace("local/quarantine.jsonl", "spark/quarantine") == same
+    assert found.keys() == local.keys()
+    for name in ("counts", "wrong", "reasons", "files"):
+        assert found[name] == local[name]
+    assert len(found["examples"]) == len(local["examples"])
+    assert (tmp_path / "spark" / "tallies.json").exists()
+    comparisons = {c["method"]: c for c in found["comparisons"]}
+    for expected in local["comparisons"]:
+        assert_close(comparisons[expected["method"]], expected)
+
+
+def assert_close(found, expected):
+    """Compare plain values, and numbers to 1e-9."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_close(found[name], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    else:
+        assert found == expected
+
+
+OWN = """
+from dataclasses import dataclass
+import multileave as ml
+from multileave.methods.team_draft import TeamDraft
+
+@ml.register
+@dataclass(frozen=True)
+class Mine(TeamDraft):
+    name = "mine"
+"""
+
+
+def test_the_command_starts_spark_and_takes_methods_of_ones_own(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    log = make_log(60, methods=["tdm"])
+    mine = [json_line({**shown.envelope, **shown.impression.to_dict(), "method": "mine"}) for shown in log]
+    (tmp_path / "log.jsonl").write_bytes(b"".join(mine))
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from multileave.cli import main; sys.exit(main())",
+         "replay", "log.jsonl", "--engine", "spark", "--master", "local[1]", "--load", "mine.py", "--json"],
+        capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCES), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["comparisons"][0]["method"] == "mine"
+    assert report["counts"]["inferred"] == 60
+
+
+def test_what_fails_is_told_in_one_line(cluster, joined, tmp_path, capsys):
+    from pyspark.sql import functions as F
+
+    from multileave.replay import spark
+
+    def fail(user):
+        raise KeyError("no such thing")
+
+    with pytest.raises(DataError, match="Spark could not replay the log: KeyError: 'no such thing'"):
+        spark.replay(cluster.read.parquet(str(joined)), filter=F.udf(fail, "boolean")("user_id"))
+    with pytest.raises(DataError, match="cap is 0"):
+        spark.replay(cluster.read.parquet(str(joined)), cap=0)
+    assert main(["replay", str(tmp_path / "nowhere"), "--engine", "spark"]) == 2
+    (tmp_path / "other.txt").touch()
+    assert main(["replay", str(tmp_path), "--engine", "spark"]) == 2
+    (tmp_path / "wrong.parquet").write_bytes(b"PAR1 no PAR1")
+    assert main(["replay", str(tmp_path), "--engine", "spark"]) == 2
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert "there is no file or folder" in first
+    assert "holds no file that ends in" in second
+    assert "Spark could not read the log" in third
+    assert main(["replay", str(joined), "--engine", "flink"]) == 2
+    assert main(["replay", str(joined), "--master", "yarn"]) == 2
+
+
+@pytest.mark.parametrize("absent", ["pyspark", "pandas"])
+def test_without_pyspark_the_install_line_is_told(absent, joined):
+    code = (
+        f"import sys; sys.modules[{absent!r}] = None; from multileave.cli import main; "
+        f"sys.exit(main(['replay', {str(joined)!r}, '--engine', 'spark']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCES)}
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith(f"needs {absent}, which is absent: pip install 'multileave[spark]'")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_missing_extra_is_an_error_of_ours(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "multileave.replay.spark", raising=False)
+    with pytest.raises(MissingExtra, match="pip install 'multileave\\[spark\\]'"):
+        __import__("multileave.replay.spark")

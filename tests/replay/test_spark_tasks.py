@@ -1,0 +1,66 @@
+"""What Spark's workers do, without Spark: in pieces of any size, the same as the local engine."""
+
+import json
+import pickle
+import random
+from functools import reduce
+
+import pyarrow as pa
+import pytest
+from replay_logs import assert_same, make_log
+
+from multileave.replay import JOINED, replay, spark_tasks, to_row, write_parquet
+from multileave.replay.engine import read_actions
+from multileave.replay.merging import in_order, merge_replays
+
+NAMES = ("click", "purchase")
+
+
+def run(pieces, cap):
+    """Pass batches through the tasks, with a shuffle between them as Spark does it."""
+    job = spark_tasks.Job(read_actions(NAMES, 30.0, None), "user_id", cap, False, False, None)
+    partial = [batch for piece in pieces for batch in spark_tasks.infer_rows(job, [piece])]
+    table = pa.Table.from_batches(partial).sort_by([("key", "ascending"), ("unit", "ascending")])
+    merged = list(spark_tasks.merge_units(job, table.to_batches(max_chunksize=7)))
+    [last] = spark_tasks.merge_found(merged)
+    [found] = last.column("found").to_pylist()
+    return in_order(pickle.loads(found), NAMES), len(merged)
+
+
+@pytest.mark.parametrize("cap", [None, 4])
+@pytest.mark.parametrize("most", [1, 1 << 24])
+def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, cap, most):
+    monkeypatch.setattr(spark_tasks, "MOST_BYTES", most)
+    log = make_log(300, users=30)
+    rows = [to_row(shown.impression, **shown.envelope, clicks=shown.events) for shown in log]
+    write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    random.Random(5).shuffle(rows)
+    table = pa.Table.from_pylist(rows, schema=JOINED)
+    table = table.append_column(spark_tasks.KEEP, pa.array([True] * len(rows)))
+    table = table.append_column(spark_tasks.FILE, pa.array(["log"] * len(rows)))
+    found, pieces = run(table.to_batches(max_chunksize=60), cap)
+    expected = replay(tmp_path, cap=cap, actions=NAMES)
+    assert found.counts == expected.counts
+    assert found.counts.units_over_cap > 0 or cap is None
+    assert len(found.comparisons) == len(expected.comparisons)
+    for comparison in expected.comparisons:
+        assert_same(found.tally(comparison.action, comparison.method), comparison.tally)
+    assert (pieces > 30) == (most == 1)
+
+
+def test_merging_does_not_depend_on_the_order(tmp_path):
+    found = []
+    for number, names in enumerate((("bm25", "dense", "ltr"), ("ltr", "bm25", "dense"), ("dense", "ltr", "bm25"))):
+        path = tmp_path / f"{number}.jsonl"
+        lines = [shown.impression.to_dict() for shown in make_log(30, methods=["ppm"], names=names, seed=number)]
+        path.write_text("\n".join([*map(json.dumps, lines), f'{{"cut {number}']))
+        found.append(lambda path=path: replay(path))
+    orders = [[0, 1, 2], [2, 1, 0], [1, 2, 0]]
+    merged = [reduce(merge_replays, (found[x]() for x in order)) for order in orders]
+    for one in merged:
+        assert one.tally().rankers == ("bm25", "dense", "ltr")
+        assert one.counts == merged[0].counts
+        assert one.examples == merged[0].examples
+        assert one.reasons == {"malformed": 3}
+        assert one.files == 3
+        assert_same(one.tally(), merged[0].tally())
