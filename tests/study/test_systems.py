@@ -92,8 +92,12 @@ def test_users_prefer_the_best_system() -> None:
     verdict = simulated_verdict(graded.queries, "dpm", user("navigational", 4), impressions=2000, seed=1)
     assert verdict.winner == "ltr"
     assert any("different documents" in warning for warning in verdict.warnings)
-    again = simulated_verdict(graded.queries, "dpm", user("navigational", 4), impressions=2000, seed=1)
+    steps: list[int] = []
+    again = simulated_verdict(
+        graded.queries, "dpm", user("navigational", 4), impressions=2000, seed=1, progress=steps.append
+    )
     assert again.to_dict() == verdict.to_dict()
+    assert sum(steps) == 2000
 
 
 def test_one_command_gives_a_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -106,7 +110,9 @@ def test_one_command_gives_a_verdict(capsys: pytest.CaptureFixture[str], tmp_pat
     for name in ("tables.md", "tables.tex", "results.csv", "summary.json", "errors-3-rankers.png", "index.html"):
         assert (tmp_path / name).stat().st_size > 0
     page = (tmp_path / "index.html").read_text()
-    assert "ltr is preferred to" in page
+    assert "<strong>navigational users, by dpm</strong>: ltr is preferred to" in page
+    assert page.count("Warning: in 100 % of the impressions rankers returned different documents") == 1
+    assert "<title>Which system do users prefer?</title>" in page
     assert "The systems by the qrels, 40 topics" in page
     assert "held-out" not in page
     markdown = (tmp_path / "tables.md").read_text()

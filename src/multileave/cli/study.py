@@ -85,8 +85,8 @@ def study(
             results += run_study(
                 grid, out, jobs=jobs or os.cpu_count() or 1, backend=backend, scheduler=scheduler, progress=tell
             )
+        said = _judge_systems(grids[0], tell) if grids[0].run_files else None
     summaries = summarise(results)
-    said = _judge_systems(grids[0]) if grids[0].run_files else None
     written = write_report(
         results,
         _described(grids),
@@ -94,7 +94,7 @@ def study(
         against=against,
         command=["multileave", *sys.argv[1:]],
         first=() if said is None else (said.table,),
-        verdicts=None if said is None else said.verdicts,
+        verdicts=None if said is None else {f"{u} users, by {said.method}": v for u, v in said.verdicts.items()},
     )
     if as_json:
         records = [summary.to_dict() for summary in summaries]
@@ -139,19 +139,26 @@ def _read_runs_option(runs: list[str] | None, repeats: int | None) -> tuple[list
     return None, int(runs[0]) if repeats is None else repeats
 
 
-def _judge_systems(settings: "Settings") -> _Systems:
+def _judge_systems(settings: "Settings", tell: Callable[[int, int, str], None]) -> _Systems:
     """Let users of every kind compare the run files' systems by the first method."""
     from multileave.study.runner import open_runs
     from multileave.study.systems import simulated_verdict
 
     graded = open_runs(settings.run_files, str(settings.qrels), settings.unjudged)
     method = settings.methods[0]
-    verdicts = {}
+    verdicts: dict[str, Verdict] = {}
+    done = 0
+
+    def advance(impressions: int) -> None:
+        nonlocal done
+        done += impressions
+        tell(done, settings.impressions * len(settings.users), "users give their verdict")
+
     for name in settings.users:
         user = settings.user(name, graded.queries.grades)
         seed = f"{settings.seed}/verdict/{name}"
         verdicts[name] = simulated_verdict(
-            graded.queries, method, user, impressions=settings.impressions, k=settings.k, seed=seed
+            graded.queries, method, user, impressions=settings.impressions, k=settings.k, seed=seed, progress=advance
         )
     return _Systems(graded, method, verdicts)
 
@@ -184,6 +191,8 @@ def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[
 
 def _described(grids: "list[Settings]") -> dict[str, Any]:
     described = grids[0].to_dict()
+    if grids[0].run_files:
+        described["title"] = "Which system do users prefer?"
     for grid in grids[1:]:
         for key, value in grid.to_dict().items():
             if isinstance(value, list):

@@ -141,12 +141,12 @@ def _introduction(summaries: Sequence[Summary]) -> str:
 
 
 def _html_verdicts(verdicts: Mapping[str, Verdict]) -> str:
-    parts = ['<section>\n<h2 id="verdict">Verdict</h2>']
-    for name, verdict in verdicts.items():
-        parts.append(f"<h3>{_text(name)}</h3>\n<p>{_text(verdict.sentence)}.</p>")
-        if verdict.warnings:
-            parts.append(f"<ul>{''.join(f'<li>{_text(warning)}.</li>' for warning in verdict.warnings)}</ul>")
-    return "\n".join([*parts, "</section>"])
+    said = "".join(
+        f"<p><strong>{_text(name)}</strong>: {_text(verdict.sentence)}.</p>\n" for name, verdict in verdicts.items()
+    )
+    warnings = dict.fromkeys(warning for verdict in verdicts.values() for warning in verdict.warnings)
+    noted = "".join(f'<p class="note">Warning: {_text(warning)}.</p>\n' for warning in warnings)
+    return f'<section>\n<h2 id="verdict">Verdict</h2>\n{said}{noted}</section>'
 
 
 def _html_table(table: Table) -> str:

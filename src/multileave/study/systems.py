@@ -1,5 +1,6 @@
 """Systems: what a study of run files says beside its errors: how good they are, and whom users prefer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,24 @@ from multileave.study.tables import Cell, Row, Section, Table
 
 __all__ = ["simulated_verdict", "system_scores", "systems_table"]
 
+STEP = 1000  # impressions between two calls of progress
+
 
 def simulated_verdict(
-    data: QuerySet, method: Method | str, user: User, *, impressions: int = 10_000, k: int = 10, seed: Seed = 0
+    data: QuerySet,
+    method: Method | str,
+    user: User,
+    *,
+    impressions: int = 10_000,
+    k: int = 10,
+    seed: Seed = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> Verdict:
     """Return the verdict of users who each see one page, for a query chosen uniformly.
 
     It goes through the library's own flow, impression by impression, so its intervals and its warnings are
     those of a live comparison. They speak of these queries, and of other users like these.
+    progress: called now and then with the number of impressions since the last time.
 
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
@@ -32,7 +43,9 @@ def simulated_verdict(
     tally = Tally(data.rankers)
     rng = seed_state(seed)
     queries = [_query(data, q) for q in range(len(data))]
-    for _ in range(impressions):
+    for number in range(impressions):
+        if progress is not None and number % STEP == 0:
+            progress(min(STEP, impressions - number))
         labels, rankings = queries[int(below(rng, len(queries)))]
         impression = drawing.combine(rankings, k, seed=int(below(rng, 2**31)))
         drawn = np.array(impression.drawn, dtype=np.int64)
