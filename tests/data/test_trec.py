@@ -19,12 +19,16 @@ RUNS = [EXAMPLES / f"{name}.run" for name in ("bm25", "dense", "ltr")]
 QRELS = EXAMPLES / "topics.qrels"
 
 
-def test_scores_are_those_of_ir_measures() -> None:
-    graded = read_runs(RUNS, QRELS)
+def test_scores_are_those_of_ir_measures(tmp_path: Path) -> None:
+    short = tmp_path / "short.run"  # with fewer documents than the cutoff
+    lines = RUNS[2].read_text().splitlines(keepends=True)
+    short.write_text("".join(line for line in lines if int(line.split()[3]) <= 1 + int(line.split()[0]) % 7))
+    paths = [*RUNS, short]
+    graded = read_runs(paths, QRELS)
     gains = {grade: 2**grade - 1 for grade in range(4)}
     ours = {nDCG(gains=gains) @ 10: ndcg, AP: average_precision, P @ 10: precision, RR: rr}
     qrels = list(ir_measures.read_trec_qrels(str(QRELS)))
-    for position, path in enumerate(RUNS):
+    for position, path in enumerate(paths):
         run = list(ir_measures.read_trec_run(str(path)))
         theirs = ir_measures.calc_aggregate(list(ours), qrels, run)
         for measure, metric in ours.items():

@@ -141,6 +141,17 @@ def test_the_control_is_shown_where_nothing_can_be_compared() -> None:
     assert page.missing == {"down": "ConnectionError: connection refused"}
 
 
+def test_the_control_can_stand_in_whenever_a_ranker_is_missing() -> None:
+    careful = Multisearch({**RANKERS, "down": failing}, k=2, control="ltr", on_missing="control")("q", seed=1)
+    assert careful.impression is None
+    assert careful.fallback == "ltr"
+    assert careful.shown == ("d3", "d5")
+    other = Multisearch({**RANKERS, "down": failing}, k=2, control="down", on_missing="control")("q", seed=1)
+    assert other.fallback == "bm25"
+    whole = Multisearch(RANKERS, k=2, control="ltr", on_missing="control")("q", seed=1)
+    assert whole.impression is not None
+
+
 def test_nobody_answering_is_an_error_and_nothing_found_is_not() -> None:
     with pytest.raises(RankingsError, match="no ranker answered: a: ConnectionError: connection refused; b: "):
         Multisearch({"a": failing, "b": failing})("q")
@@ -245,6 +256,7 @@ def test_a_langchain_retriever_is_called_as_it_is() -> None:
         ({"deadline": {"dens": 1}}, "deadline names 'dens'"),
         ({"deadline": 0}, "seconds above 0"),
         ({"pending": 0}, "calls from 1"),
+        ({"on_missing": "stop"}, "expected 'compare' or 'control'"),
         ({"method": "bi"}, "exactly 2 rankers"),
     ],
 )

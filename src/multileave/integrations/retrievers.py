@@ -9,9 +9,10 @@ there is no adapter per vendor. The id of a document is
 - one of these in its ``metadata`` or ``meta``.
 
 Retrievers run in parallel, each with its deadline. One that fails, is late or returns nothing is *missing*:
-the list is drawn from the others, and it takes no part in what their clicks say. If fewer than two are left
-there is nothing to compare, and the control's results are shown; if the control is missing, those of the first
-ranker that is not. `ResultPage` says which were missing and why.
+the list is drawn from the others, and it takes no part in what their clicks say; with ``on_missing="control"``
+the control's own list is shown instead. Where fewer than two are left there is nothing to compare, and the list
+of the one is shown. If the control is missing too, the first ranker that is not stands in for it. `ResultPage`
+says which were missing and why, and whose list it is.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class ResultPage:
 
     documents: what the retrievers returned, in the order shown; of a document that several returned, the
         first ranker's. Pinned documents are among them.
-    impression: what inference needs, over the rankers that were not missing; None where fewer than two were not.
+    impression: what inference needs, over the rankers that were not missing; None where nothing is compared.
     missing: the rankers that take no part, with the reason.
     fallback: the ranker whose own list is shown where there is no impression, or None.
     """
@@ -97,7 +98,8 @@ class Multisearch:
     """Several retrievers behind one result page.
 
     retrievers: two or more, by the ranker's name. method: how lists are combined. k: results on a page.
-    control: whose results are shown where no comparison is possible; the first by default.
+    control: whose own list is shown where there is no comparison; the first by default.
+    on_missing: what to show while a ranker is missing: "compare", a list of the others, or "control".
     deadline: seconds that a retriever may take, for all or by name. A thread cannot be stopped, so a late call
         goes on in the background: give clients a timeout of their own as well.
     pending: how many calls of a ranker may be under way at a time; one more makes it missing at once, so that
@@ -117,6 +119,7 @@ class Multisearch:
         k: int = 10,
         *,
         control: str | None = None,
+        on_missing: Literal["compare", "control"] = "compare",
         deadline: float | Mapping[str, float] = 1.0,
         pending: int = 32,
         id_of: Callable[[Any], Hashable] = document_id,
@@ -135,6 +138,9 @@ class Multisearch:
         self.k = k
         self.control = next(iter(self.retrievers)) if control is None else control
         self._check_name("control", self.control)
+        if on_missing not in ("compare", "control"):
+            raise RankingsError(f"on_missing is {on_missing!r}; expected 'compare' or 'control'.")
+        self.on_missing = on_missing
         deadlines = deadline if isinstance(deadline, Mapping) else dict.fromkeys(self.retrievers, deadline)
         for name in deadlines:
             self._check_name("deadline", name)
@@ -240,7 +246,13 @@ class Multisearch:
         pins = {position: self.id_of(document) for position, document in (pinned or {}).items()}
         documents |= {self.id_of(document): document for document in (pinned or {}).values()}
         impression, shown, fallback = combine_answers(
-            self.method, rankings, self.k, control=self.control, seed=seed, pinned=pins
+            self.method,
+            rankings,
+            self.k,
+            control=self.control,
+            compare=not missing or self.on_missing == "compare",
+            seed=seed,
+            pinned=pins,
         )
         return ResultPage(tuple(documents[d] for d in shown), shown, impression, missing, fallback)
 
@@ -257,16 +269,19 @@ def combine_answers(
     k: int,
     *,
     control: str,
+    compare: bool = True,
     seed: Seed = None,
     pinned: Mapping[int, Hashable] | None = None,
 ) -> tuple[Impression | None, tuple[Hashable, ...], str | None]:
     """Combine the rankings that are there: return the impression, what to show, and whose list that is if alone.
 
+    compare: combine two or more; otherwise, and where there is one, the control's list or the first is shown.
+
     >>> from multileave import TeamDraft
     >>> combine_answers(TeamDraft(), {"dense": ["a", "b", "c"]}, 3, control="bm25", pinned={1: "ad"})
     (None, ('a', 'ad', 'b'), 'dense')
     """
-    if len(rankings) > 1:
+    if compare and len(rankings) > 1:
         impression = method.combine(rankings, k, seed=seed, pinned=pinned)
         return impression, impression.shown, None
     name = control if control in rankings else next(iter(rankings), None)
