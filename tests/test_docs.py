@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import stand_in_engine
 from multileave.methods import base
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +25,18 @@ def forget_methods():
     base._from_string.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def engine():
+    """Return the address of a search server for clients to talk to."""
+    with stand_in_engine.running() as address:
+        yield address
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
+def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)
+    for name in ("OPENSEARCH_URL", "ELASTICSEARCH_URL", "SOLR_URL"):
+        monkeypatch.setenv(name, engine)
     namespace = {"__name__": "docs"}
     printed = None
     for language, body in BLOCK.findall(page.read_text(encoding="utf-8")):

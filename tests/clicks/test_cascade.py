@@ -111,10 +111,17 @@ def test_probabilities_are_checked(click: object, stop: object, message: str) ->
         Cascade(click, stop)  # type: ignore[arg-type]
 
 
+def test_other_numbers_of_grades_lie_between_those_of_five() -> None:
+    four = user("navigational", 4)
+    assert four.click == pytest.approx((0.05, 0.3 + 0.2 / 3, 0.5 + 0.4 / 3, 0.95))
+    assert four.stop == pytest.approx((0.2, 0.3 + 0.2 / 3, 0.5 + 0.4 / 3, 0.9))
+    nine = user("perfect", 9)
+    assert nine.click[::2] == user("perfect", 5).click
+    assert nine.click[1] == pytest.approx(0.1)
+
+
 def test_unknown_users_and_grades_are_refused() -> None:
     with pytest.raises(DataError, match="Did you mean 'navigational'"):
         user("navigatonal", 5)
-    with pytest.raises(DataError, match="2, 3 and 5 grades of relevance, not for 4"):
-        user("perfect", 4)
     with pytest.raises(DataError, match="grades is 1"):
         user("random", 1)

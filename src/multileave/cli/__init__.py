@@ -26,7 +26,9 @@ __all__ = ["app", "main"]
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Options that take several values, one after another.
-LISTS = ("--datasets", "--methods", "--rankers", "--users", "--folds", "--load", "--actions", "--clicks", "--pilot")
+LISTS = (
+    "--datasets", "--methods", "--rankers", "--users", "--runs", "--folds", "--load", "--actions", "--clicks", "--pilot",
+)  # fmt: skip
 
 app = typer.Typer(name="multileave", add_completion=True, rich_markup_mode="rich")
 app.command()(demo)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,11 @@ from multileave.cli.loading import Load, load
 from multileave.cli.printing import print_json, table_console
 
 if TYPE_CHECKING:
+    from multileave.data import GradedTopics
+    from multileave.stats import Verdict
     from multileave.study.results import Summary
     from multileave.study.settings import Settings
+    from multileave.study.tables import Table
 
 __all__ = ["study"]
 
@@ -30,7 +34,15 @@ def study(
         list[str] | None, typer.Option(help="perfect navigational informational almost_random random, or your own.")
     ] = None,
     impressions: Annotated[int | None, typer.Option(help="Result pages of each run; 10,000 by default.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs of every fold; 25 by default.")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option(help="TREC run files to compare, with --qrels; or, where there are none, the same as --repeats."),
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="The qrels file that judges the run files.")] = None,
+    unjudged: Annotated[
+        int | None, typer.Option(help="The grade of documents that the qrels do not judge; 0 by default.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(help="Runs of every fold, or of the run files; 25 by default.")] = None,
     folds: Annotated[list[int] | None, typer.Option(help="Folds to use; all by default.")] = None,
     k: Annotated[int | None, typer.Option(help="Results on a page; 10 by default.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed, the same results; 42 by default.")] = None,
@@ -51,7 +63,7 @@ def study(
     loads: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Measure how often methods err, with simulated users on learning-to-rank data."""
+    """Measure how often methods err, with simulated users on learning-to-rank data or on TREC runs."""
     from multileave.study.page import write_report
     from multileave.study.plots import require_matplotlib
     from multileave.study.results import summarise
@@ -59,10 +71,12 @@ def study(
 
     load(loads)
     require_matplotlib()
+    files, repeats = _read_runs_option(runs, repeats)
     options = {
         "data": None if data is None else str(data.resolve()),
         "datasets": datasets, "methods": methods, "rankers": rankers, "users": users, "impressions": impressions,
-        "runs": runs, "folds": folds, "k": k, "seed": seed, "anywhere": anywhere,
+        "runs": repeats, "folds": folds, "k": k, "seed": seed, "anywhere": anywhere, "run_files": files,
+        "qrels": None if qrels is None else str(qrels.resolve()), "unjudged": unjudged,
     }  # fmt: skip
     grids = _grids({key: value for key, value in options.items() if value is not None}, settings, paper=paper)
     results = []
@@ -71,21 +85,93 @@ def study(
             results += run_study(
                 grid, out, jobs=jobs or os.cpu_count() or 1, backend=backend, scheduler=scheduler, progress=tell
             )
+        said = _judge_systems(grids[0], tell) if grids[0].run_files else None
     summaries = summarise(results)
-    written = write_report(results, _described(grids), out, against=against, command=["multileave", *sys.argv[1:]])
+    written = write_report(
+        results,
+        _described(grids),
+        out,
+        against=against,
+        command=["multileave", *sys.argv[1:]],
+        first=() if said is None else (said.table,),
+        verdicts=None if said is None else {f"{u} users, by {said.method}": v for u, v in said.verdicts.items()},
+    )
     if as_json:
-        print_json([summary.to_dict() for summary in summaries])
-    else:
-        _print_summaries(summaries, grids, out, [path.name for path in written])
+        records = [summary.to_dict() for summary in summaries]
+        print_json(records if said is None else {**said.to_dict(), "results": records})
+        return
+    if said is not None:
+        _print_systems(said)
+    _print_summaries(summaries, grids, out, [path.name for path in written])
+    if said is not None:
+        _print_verdicts(said)
+
+
+@dataclass(frozen=True)
+class _Systems:
+    """What a study of run files says beside its errors."""
+
+    graded: "GradedTopics"
+    method: str
+    verdicts: "dict[str, Verdict]"
+
+    @property
+    def table(self) -> "Table":
+        from multileave.study.systems import systems_table
+
+        return systems_table(self.graded)
+
+    def to_dict(self) -> dict[str, Any]:
+        from multileave.study.systems import system_scores
+
+        return {
+            "topics": self.graded.to_dict(),
+            "truth": system_scores(self.graded.queries),
+            "method": self.method,
+            "verdicts": {name: verdict.to_dict() for name, verdict in self.verdicts.items()},
+        }
+
+
+def _read_runs_option(runs: list[str] | None, repeats: int | None) -> tuple[list[str] | None, int | None]:
+    """Return the run files, if any, and the number of repeats: `--runs 25` names no file."""
+    if runs is None or len(runs) > 1 or not runs[0].isdecimal():
+        return None if runs is None else [str(Path(run).resolve()) for run in runs], repeats
+    return None, int(runs[0]) if repeats is None else repeats
+
+
+def _judge_systems(settings: "Settings", tell: Callable[[int, int, str], None]) -> _Systems:
+    """Let users of every kind compare the run files' systems by the first method."""
+    from multileave.study.runner import open_runs
+    from multileave.study.systems import simulated_verdict
+
+    graded = open_runs(settings.run_files, str(settings.qrels), settings.unjudged)
+    method = settings.methods[0]
+    verdicts: dict[str, Verdict] = {}
+    done = 0
+
+    def advance(impressions: int) -> None:
+        nonlocal done
+        done += impressions
+        tell(done, settings.impressions * len(settings.users), "users give their verdict")
+
+    for name in settings.users:
+        user = settings.user(name, graded.queries.grades)
+        seed = f"{settings.seed}/verdict/{name}"
+        verdicts[name] = simulated_verdict(
+            graded.queries, method, user, impressions=settings.impressions, k=settings.k, seed=seed, progress=advance
+        )
+    return _Systems(graded, method, verdicts)
 
 
 def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[Settings]":
     """Return the settings to run; more than one only for the paper's grid, whose data sets differ."""
     from multileave.data import available
     from multileave.errors import DataError
-    from multileave.study.settings import Settings
+    from multileave.study.settings import PAPER_METHODS, Settings
 
     base = Settings.from_toml(path) if path else Settings()
+    if "run_files" in options and path is None:
+        options.setdefault("methods", ["dpm", *PAPER_METHODS])
     if not paper:
         return [base.changed(**options)]
     if "data" not in options and base.data is None:
@@ -105,6 +191,8 @@ def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[
 
 def _described(grids: "list[Settings]") -> dict[str, Any]:
     described = grids[0].to_dict()
+    if grids[0].run_files:
+        described["title"] = "Which system do users prefer?"
     for grid in grids[1:]:
         for key, value in grid.to_dict().items():
             if isinstance(value, list):
@@ -137,6 +225,42 @@ def _progress() -> Iterator[Callable[[int, int, str], None]]:
         yield tell
 
 
+def _errors(summary: "Summary") -> tuple[float, ...]:
+    """Return the errors that are printed, the one that counts first."""
+    if summary.error_heldout is None:
+        return (summary.error_same_queries,)
+    return summary.error_heldout, summary.error_same_queries
+
+
+def _print_systems(said: _Systems) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED, title="the systems by the qrels")
+    table.add_column("system", no_wrap=True, style="bold")
+    for name in said.table.columns:
+        table.add_column(name, justify="right")
+    for row in said.table.sections[0].rows:
+        cells = (f"[green]{cell.text}[/]" if cell.bold else cell.text for cell in row.cells)
+        table.add_row(escape(row.name), *cells)
+    console = table_console()
+    console.print(table)
+    for note in said.graded.notes:
+        console.print(f"[dim]{escape(note)}.[/dim]", soft_wrap=True)
+
+
+def _print_verdicts(said: _Systems) -> None:
+    from rich.markup import escape
+
+    console = table_console()
+    console.print(f"\n[bold]Verdict[/bold] of simulated users, by {escape(said.method)}:")
+    for name, verdict in said.verdicts.items():
+        console.print(f"[bold]{escape(name)}[/bold]: {escape(verdict.sentence)}", soft_wrap=True)
+    for warning in dict.fromkeys(warning for verdict in said.verdicts.values() for warning in verdict.warnings):
+        console.print(f"warning: {escape(warning)}", soft_wrap=True)
+
+
 def _print_summaries(summaries: "list[Summary]", grids: "list[Settings]", out: Path, written: list[str]) -> None:
     from rich import box
     from rich.markup import escape
@@ -144,14 +268,15 @@ def _print_summaries(summaries: "list[Summary]", grids: "list[Settings]", out: P
 
     console = table_console()
     methods = list(dict.fromkeys(summary.method for summary in summaries))
-    table = Table(
-        box=box.ROUNDED, title="binary error against held-out NDCG@10, and against that on the queries issued"
-    )
+    held_out = not grids[0].run_files
+    title = "binary error against held-out NDCG@10, and against that on the queries issued"
+    table = Table(box=box.ROUNDED, title=title if held_out else "binary error against NDCG@10 by the qrels")
     for name in ("data", "rankers", "user"):
         table.add_column(name, no_wrap=True)
     for name in methods:
         table.add_column(escape(name), justify="right")
-    table.add_column("floor", justify="right", style="cyan")
+    if held_out:
+        table.add_column("floor", justify="right", style="cyan")
     rows: dict[tuple[str, int, str], dict[str, Any]] = {}
     for summary in summaries:
         rows.setdefault((summary.dataset, summary.rankers, summary.user), {})[summary.method] = summary
@@ -160,17 +285,23 @@ def _print_summaries(summaries: "list[Summary]", grids: "list[Settings]", out: P
         if before is not None and before != (dataset, count):
             table.add_section()
         before = dataset, count
-        best = min(one.error_heldout for one in row.values())
+        best = min(_errors(one)[0] for one in row.values())
         cells = []
         for name in methods:
             one = row.get(name)
-            text = "" if one is None else f"{one.error_heldout:.3f} {one.error_same_queries:.3f}"
-            cells.append(f"[bold green]{text}[/]" if one is not None and one.error_heldout == best else text)
-        table.add_row(escape(dataset), str(count), escape(user), *cells, f"{next(iter(row.values())).floor:.3f}")
+            text = "" if one is None else " ".join(f"{error:.3f}" for error in _errors(one))
+            cells.append(f"[bold green]{text}[/]" if one is not None and _errors(one)[0] == best else text)
+        if held_out:
+            cells.append(f"{next(iter(row.values())).floor:.3f}")
+        table.add_row(escape(dataset), str(count), escape(user), *cells)
     console.print(table)
     runs = max(summary.runs for summary in summaries)
     console.print(
-        f"[dim]{grids[0].impressions:,} impressions, {runs} runs each. floor: the error of knowing NDCG@10 on the "
-        "queries issued exactly, against the held-out one.[/dim]"
+        f"[dim]{grids[0].impressions:,} impressions, {runs} runs each."
+        + (
+            " floor: the error of knowing NDCG@10 on the queries issued exactly, against the held-out one.[/dim]"
+            if held_out
+            else " error: the share of pairs of systems in the wrong order.[/dim]"
+        )
     )
     console.print(f"In {escape(str(out))}: {', '.join(written)}", soft_wrap=True)

@@ -146,9 +146,9 @@ def user(name: str, grades: int = 5, *, anywhere: bool = False) -> Cascade:
     """Return a preset user for data with that many grades of relevance.
 
     "perfect", "navigational" and "informational" are the paper's, for 2, 3 or 5 grades, with growing
-    noise. "almost_random" clicks with .4 to .6, rising with the grade, and stops with .5 after a click
-    [hofmann2013]; "random" clicks with .5 whatever the grade and never stops: under it no ranker is
-    better than another.
+    noise; for other numbers of grades they lie on straight lines between those for 5. "almost_random"
+    clicks with .4 to .6, rising with the grade, and stops with .5 after a click [hofmann2013]; "random"
+    clicks with .5 whatever the grade and never stops: under it no ranker is better than another.
 
     >>> user("navigational", 2)
     Cascade(click=(0.05, 0.95), stop=(0.2, 0.9), anywhere=False)
@@ -168,8 +168,7 @@ def user(name: str, grades: int = 5, *, anywhere: bool = False) -> Cascade:
         click, stop = presets[3]
         return Cascade((click[0], click[-1]), (stop[0], stop[-1]), anywhere)
     if grades not in presets:
-        raise DataError(
-            f"the {name} user is known for 2, 3 and 5 grades of relevance, not for {grades}. "
-            "Give the probabilities: Cascade(click=..., stop=...)."
-        )
+        at = [4 * grade / (grades - 1) for grade in range(grades)]
+        click, stop = (tuple(np.interp(at, range(5), values).tolist()) for values in presets[5])
+        return Cascade(click, stop, anywhere)
     return Cascade(*presets[grades], anywhere)

@@ -1,7 +1,8 @@
 """Metrics: how good rankings are, judged by their documents' labels. They are the truth of a study.
 
 Each returns one number for every ranker, the mean over all queries, those without relevant documents
-included, which count 0. A document is relevant if its label is above 0.
+included, which count 0. A document is relevant if its label is above 0. One that a ranker did not return
+earns it nothing, and counts among those it could have returned.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +73,7 @@ def _mean_dcg(data: QuerySet, cutoff: int, *, normalised: bool) -> Floats:
     gain = np.exp2(np.arange(256.0)) - 1.0
     total = np.zeros(len(data.rankers))
     counts = np.zeros(256, dtype=np.int64)
-    add_dcg(data.offsets, data.labels, data.rankings, normalised, gain, discount, counts, total)
+    add_dcg(data.offsets, data.labels, data.rankings, data.lengths, normalised, gain, discount, counts, total)
     return total / len(data)
 
 
@@ -80,13 +81,13 @@ def _mean_binary(data: QuerySet, cutoff: int) -> tuple[Floats, Floats, Floats]:
     """Return the mean relevant documents to the cutoff, average precision and reciprocal rank, each (R,)."""
     _check_cutoff(cutoff)
     total = np.zeros((3, len(data.rankers)))
-    add_binary(data.offsets, data.labels, data.rankings, cutoff, total)
+    add_binary(data.offsets, data.labels, data.rankings, data.lengths, cutoff, total)
     total /= len(data)
     return total[0], total[1], total[2]
 
 
 @kernel
-def add_dcg(offsets, labels, rankings, normalised, gain, discount, counts, total):  # type: ignore[no-untyped-def]
+def add_dcg(offsets, labels, rankings, lengths, normalised, gain, discount, counts, total):  # type: ignore[no-untyped-def]
     """Add every query's DCG, or NDCG, to the rankers' total (R,).
 
     gain: by label. discount: by position, to the cutoff. counts: zeros, one for every possible label.
@@ -112,13 +113,13 @@ def add_dcg(offsets, labels, rankings, normalised, gain, discount, counts, total
             for r in range(rankers):
                 at = rankers * first + r * size
                 found = 0.0
-                for x in range(seen):
+                for x in range(min(seen, lengths[q, r])):
                     found += gain[labels[first + rankings[at + x]]] * discount[x]
                 total[r] += found / best
 
 
 @kernel
-def add_binary(offsets, labels, rankings, cutoff, total):  # type: ignore[no-untyped-def]
+def add_binary(offsets, labels, rankings, lengths, cutoff, total):  # type: ignore[no-untyped-def]
     """Add every query's relevant documents to the cutoff, average precision and reciprocal rank to total (3, R)."""
     rankers = total.shape[1]
     for q in range(len(offsets) - 1):
@@ -132,7 +133,7 @@ def add_binary(offsets, labels, rankings, cutoff, total):  # type: ignore[no-unt
             at = rankers * first + r * size
             found = 0
             precisions = 0.0
-            for x in range(size):
+            for x in range(lengths[q, r]):
                 if labels[first + rankings[at + x]] > 0:
                     found += 1
                     precisions += found / (x + 1)

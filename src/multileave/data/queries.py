@@ -1,7 +1,7 @@
 """QuerySet: labelled documents and their rankings, query after query in flat arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +28,8 @@ class QuerySet:
     labels: uint8, one for every document.
     rankings: int32, R times as many. Those of query q are the R rows of n document positions within
         the query, best first, that start at R * offsets[q].
+    lengths: int32 (Q, R), how many documents each ranker returned; what follows them in its row it did not
+        return. By default every ranker returned every document.
 
     >>> data = QuerySet.from_scores(["bm25", "age"], [0, 3], [0, 2, 1], [[5, 1], [7, 3], [6, 2]], grades=3)
     >>> data.query(0)[1]
@@ -40,6 +42,7 @@ class QuerySet:
     offsets: Longs
     labels: Labels
     rankings: Ints
+    lengths: Ints = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
 
     def __post_init__(self) -> None:
         if not self.rankers:
@@ -66,6 +69,16 @@ class QuerySet:
                 f"the rankings of query {query} are wrong; every ranker ranks every document of a query once, "
                 "by its position from 0."
             )
+        if not self.lengths.size:
+            whole = np.repeat(self.sizes.astype(np.int32)[:, None], len(self.rankers), axis=1)
+            object.__setattr__(self, "lengths", whole)
+        elif self.lengths.shape != (len(self), len(self.rankers)):
+            raise DataError(
+                f"lengths have the shape {self.lengths.shape}; expected {(len(self), len(self.rankers))}, queries by "
+                "rankers."
+            )
+        elif (self.lengths < 1).any() or (self.lengths > self.sizes[:, None]).any():
+            raise DataError("a length is not that of a ranking; expected from 1 to the number of documents of a query.")
 
     @classmethod
     def from_scores(
@@ -104,6 +117,12 @@ class QuerySet:
     def sizes(self) -> Longs:
         """The number of documents of every query."""
         return np.diff(self.offsets)
+
+    @property
+    def longest(self) -> Longs:
+        """The length of the longest ranking of every query."""
+        longest: Longs = self.lengths.max(axis=1).astype(np.int64)
+        return longest
 
     def query(self, q: int) -> tuple[Labels, Ints]:
         """Return the labels (n,) and the rankings (R, n) of a query, as views."""

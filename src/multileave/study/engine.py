@@ -19,7 +19,7 @@ import numpy as np
 from multileave.data import QuerySet
 from multileave.data.queries import Longs
 from multileave.errors import DataError
-from multileave.impression import Ints
+from multileave.impression import ABSENT, Ints
 from multileave.kernels import Kernel, kernel
 from multileave.methods.base import Method, get_method
 from multileave.outcome import Floats, add_preferences, preference_matrix
@@ -62,20 +62,22 @@ class Packed:
 
 def pack(data: QuerySet, method: Method, k: int) -> Packed:
     """Keep of every query what the method's draw and credit read for a page of k."""
-    sizes, where = np.unique(data.sizes, return_inverse=True)
-    depths = np.array([min(method.read_depth(k, int(size)), int(size)) for size in sizes], dtype=np.int64)[where]
+    longest, where = np.unique(data.longest, return_inverse=True)
+    depths = np.array([min(method.read_depth(k, int(n)), int(n)) for n in longest], dtype=np.int64)[where]
     rankers = len(data.rankers)
     most = depths + np.minimum(data.sizes, rankers * depths)
     blocks = np.empty(int((2 + most).sum()), dtype=np.int32)  # its unused end is never touched, so costs nothing
     rows = np.empty((int((1 + most).sum()), rankers), dtype=np.int32)
     starts = np.empty((len(data), 2), dtype=np.int64)
-    number = np.empty(int(sizes[-1]), dtype=np.int32)
-    end, row, documents = pack_queries(data.offsets, data.labels, data.rankings, depths, blocks, rows, starts, number)
+    number = np.empty(int(data.sizes.max()), dtype=np.int32)
+    end, row, documents = pack_queries(
+        data.offsets, data.labels, data.rankings, data.lengths, depths, blocks, rows, starts, number
+    )
     return Packed(blocks[:end], rows[:row], starts, int(documents))
 
 
 @kernel
-def pack_queries(offsets, labels, rankings, depths, blocks, rows, starts, number):  # type: ignore[no-untyped-def]
+def pack_queries(offsets, labels, rankings, lengths, depths, blocks, rows, starts, number):  # type: ignore[no-untyped-def]
     """Fill blocks, rows and starts; return the lengths of the first two and the most documents of a query."""
     rankers = rows.shape[1]
     end = 0
@@ -93,6 +95,9 @@ def pack_queries(offsets, labels, rankings, depths, blocks, rows, starts, number
         count = 0
         for x in range(depth):
             for r in range(rankers):
+                if x >= lengths[q, r]:
+                    top[x, r] = -1
+                    continue
                 if number[lists[r, x]] < 0:
                     number[lists[r, x]] = count
                     count += 1
@@ -100,13 +105,14 @@ def pack_queries(offsets, labels, rankings, depths, blocks, rows, starts, number
             entering[x] = count
         blocks[end] = depth
         blocks[end + 1] = count
-        rows[row] = size
+        rows[row] = lengths[q]
         end += 2 + depth
         for document in range(size):
             if number[document] >= 0:
                 blocks[end + number[document]] = labels[first + document]
+        ranks[:count] = ABSENT
         for r in range(rankers):
-            for x in range(size):
+            for x in range(lengths[q, r]):
                 if number[lists[r, x]] >= 0:
                     ranks[number[lists[r, x]], r] = x + 1
         end += count

@@ -13,9 +13,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from multileave.stats import Verdict
 from multileave.study.plots import error_figure, require_matplotlib, save
-from multileave.study.results import RunResult, Summary, summarise, write_aside
-from multileave.study.tables import MARKS, Cell, Table, make_tables, to_csv, to_latex, to_markdown
+from multileave.study.results import RunResult, Summary, main_truth, summarise, write_aside
+from multileave.study.tables import FLOOR, MARKS, TRUTHS, Cell, Table, make_tables, to_csv, to_latex, to_markdown
 from multileave.version import __version__
 
 __all__ = ["Picture", "html_page", "write_report"]
@@ -39,12 +40,15 @@ def write_report(
     against: str = "ppm",
     paired: bool = False,
     command: Sequence[str] | str | None = None,
+    first: Sequence[Table] = (),
+    verdicts: Mapping[str, Verdict] | None = None,
 ) -> list[Path]:
     """Write all that a study found into a folder, and return the files.
 
     results: those of one study. settings: what made them, as shown on the page.
     against, paired: the tests of significance, see `multileave.study.tables.make_tables`.
     command: the command line that made them, by default settings["command"].
+    first: tables to stand before those of errors. verdicts: by name, such as that of the user.
 
     Files: tables.md, tables.tex, results.csv (a line per data set, user, number of rankers and method),
     summary.json (the same, with settings and version), errors-R-rankers.png and .pdf for each number of
@@ -53,11 +57,13 @@ def write_report(
     results = list(results)
     out = Path(out)
     summaries = summarise(results)
-    tables = make_tables(results, against=against, paired=paired)
+    tables = [*first, *make_tables(results, against=against, paired=paired)]
+    judged = verdicts or {}
     document = {
         "version": __version__,
         "settings": _plain(settings),
         "results": [summary.to_dict() for summary in summaries],
+        **({"verdicts": {name: verdict.to_dict() for name, verdict in judged.items()}} if judged else {}),
     }
     written: list[Path] = []
 
@@ -71,6 +77,7 @@ def write_report(
     write("summary.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     require_matplotlib()
+    truth = main_truth(results)
     pictures: dict[int, Picture] = {}
     for rankers in sorted({result.rankers for result in results if result.user != "random"}):
         figure = error_figure(results, rankers)
@@ -79,13 +86,13 @@ def write_report(
         pictures[rankers] = Picture(
             save(figure, "svg"),
             float(figure.get_figwidth()),
-            f"Binary error against NDCG@10 on held-out queries over impressions, {rankers} rankers. Bands: 95 % "
-            "interval of the mean over runs. Dashed: the floor.",
+            f"Binary error against {TRUTHS[truth]} over impressions, {rankers} rankers. Bands: 95 % interval of the "
+            f"mean over runs.{' Dashed: the floor.' if truth == 'heldout' else ''}",
             f"Binary error over impressions for {rankers} rankers; the tables hold the values at the end.",
         )
     if command is None:
         command = settings.get("command")
-    write("index.html", html_page(tables, pictures, summaries, settings, command=command))
+    write("index.html", html_page(tables, pictures, summaries, settings, command=command, verdicts=judged))
     return written
 
 
@@ -96,10 +103,11 @@ def html_page(
     settings: Mapping[str, Any],
     *,
     command: Sequence[str] | str | None = None,
+    verdicts: Mapping[str, Verdict] | None = None,
 ) -> str:
     """Return the page as one document of HTML; tables and pictures are put together by number of rankers."""
     title = _text(settings.get("title", "A study of comparison methods"))
-    parts = [_introduction(summaries)]
+    parts = [_introduction(summaries), *([_html_verdicts(verdicts)] if verdicts else [])]
     numbers = sorted({summary.rankers for summary in summaries})
     for rankers in numbers:
         parts.append(f'<section>\n<h2 id="rankers-{rankers}">{rankers} rankers</h2>')
@@ -132,6 +140,15 @@ def _introduction(summaries: Sequence[Summary]) -> str:
     return f'<dl class="facts">{items}</dl>'
 
 
+def _html_verdicts(verdicts: Mapping[str, Verdict]) -> str:
+    said = "".join(
+        f"<p><strong>{_text(name)}</strong>: {_text(verdict.sentence)}.</p>\n" for name, verdict in verdicts.items()
+    )
+    warnings = dict.fromkeys(warning for verdict in verdicts.values() for warning in verdict.warnings)
+    noted = "".join(f'<p class="note">Warning: {_text(warning)}.</p>\n' for warning in warnings)
+    return f'<section>\n<h2 id="verdict">Verdict</h2>\n{said}{noted}</section>'
+
+
 def _html_table(table: Table) -> str:
     name = _text(table.name)
     head = "".join(f'<th scope="col">{_text(column)}</th>' for column in table.columns)
@@ -147,7 +164,7 @@ def _html_table(table: Table) -> str:
             cells = "".join(f"<td>{_html_cell(cell, table.reference)}</td>" for cell in row.cells)
             lines.append(f'<tr><th scope="row">{_text(row.name)}</th>{cells}</tr>')
         bodies.append("<tbody>\n" + "\n".join(lines) + "\n</tbody>")
-    kind = "errors" if table.columns[-1] == "floor" else "plain"
+    kind = "errors" if table.columns[-1] == FLOOR else "plain"
     return (
         f'<div class="scroll" role="region" aria-labelledby="{name}" tabindex="0">\n'
         f'<table class="{kind}">\n<caption id="{name}"><span>{_text(table.caption)}</span></caption>\n'

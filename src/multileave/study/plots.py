@@ -15,7 +15,7 @@ import numpy as np
 
 from multileave.errors import DataError, MissingExtra
 from multileave.outcome import Floats
-from multileave.study.results import RunResult, gather, mean, row_names, t_quantile
+from multileave.study.results import RunResult, errors_of, gather, main_truth, mean_floor, row_names, t_quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,17 +65,18 @@ def require_matplotlib() -> None:
 
 def curve(runs: Sequence[RunResult], truth: str = "heldout") -> tuple[Floats, Floats]:
     """Return the mean error at each checkpoint and half the width of its 95 % interval, 0 for a single run."""
-    errors = np.array([run.error_heldout if truth == "heldout" else run.error_same_queries for run in runs])
+    errors = np.array([errors_of(run, truth) for run in runs])
     centre = errors.mean(axis=0)
     if len(runs) < 2:
         return centre, np.zeros_like(centre)
     return centre, t_quantile(len(runs)) * errors.std(axis=0, ddof=1) / math.sqrt(len(runs))
 
 
-def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str = "heldout") -> "Figure":
+def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | None = None) -> "Figure":
     """Return error over impressions for one number of rankers.
 
-    truth: "heldout", with the floor as a dashed line, or "same_queries". Users who click at random are
+    truth: "heldout", with the floor as a dashed line, or "same_queries"; by default the first where queries
+    were held out. Users who click at random are
     left out, for to them no ranker is better. Bands are 95 % intervals of the mean over runs.
     """
     require_matplotlib()
@@ -85,6 +86,7 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str = "he
     chosen = [result for result in results if result.rankers == rankers and result.user != "random"]
     if not chosen:
         raise DataError(f"there are no results of {rankers} rankers with users who tell them apart.")
+    truth = truth or main_truth(chosen)
     names = row_names(result.dataset for result in chosen)
     cells = gather(chosen, lambda result: (names[result.dataset], result.user))
     rows = list(dict.fromkeys(names.values()))
@@ -169,7 +171,7 @@ def _panel(axes: "Axes", runs: list[RunResult], methods: list[str], truth: str) 
         settled = x >= x[-1] / 100  # the first few impressions, where all err, would flatten the rest
         top = max(top, float(centre[settled].max(initial=0.0)))
     if truth == "heldout":
-        floor = mean(list({run.key: run.floor for run in runs}.values()))
+        floor = mean_floor(runs) or 0.0
         handles[None] = axes.axhline(floor, color=FLOOR, linestyle=(0, (3, 2)), linewidth=0.9, zorder=1.5)
         top = max(top, floor)
     return handles, min(max(1.25 * top, 0.1), 1.02)

@@ -23,9 +23,12 @@ __all__ = [
     "Summary",
     "at_end",
     "bias_of",
+    "errors_of",
     "gather",
     "group_of",
+    "main_truth",
     "mean",
+    "mean_floor",
     "p_value",
     "row_names",
     "spread",
@@ -49,7 +52,8 @@ class RunResult:
 
     fold: from 1. run: from 0, within the fold.
     impressions: the checkpoints, rising; the last is the length of the run.
-    error_heldout: binary error at each checkpoint against NDCG@10 on held-out queries.
+    error_heldout: binary error at each checkpoint against NDCG@10 on held-out queries; None, as is floor, where
+        no queries were held out.
     error_same_queries: the same against NDCG@10 on the queries that the users issued.
     floor: binary error of that second truth against the first.
     bias: mean preference, which is 0 in expectation for users who click at random; bias_z: the largest
@@ -65,9 +69,9 @@ class RunResult:
     fold: int
     run: int
     impressions: tuple[int, ...]
-    error_heldout: tuple[float, ...]
+    error_heldout: tuple[float, ...] | None
     error_same_queries: tuple[float, ...]
-    floor: float
+    floor: float | None
     bias: float
     bias_z: float
     seconds: float
@@ -77,8 +81,12 @@ class RunResult:
         steps = self.impressions
         if not steps or steps[0] < 0 or any(a >= b for a, b in pairwise(steps)):
             raise DataError(f"impressions are {list(steps)}; expected one or more rising numbers from 0.")
-        named = {"error_heldout": self.error_heldout, "error_same_queries": self.error_same_queries, **self.other}
-        for name, errors in {**named, "floor": (self.floor,)}.items():
+        named: dict[str, tuple[float, ...]] = {"error_same_queries": self.error_same_queries, **self.other}
+        if (self.error_heldout is None) != (self.floor is None):
+            raise DataError("error_heldout and floor belong together; one is None and the other is not.")
+        if self.error_heldout is not None and self.floor is not None:
+            named = {"error_heldout": self.error_heldout, "floor": (self.floor,), **named}
+        for name, errors in named.items():
             if name != "floor" and len(errors) != len(steps):
                 raise DataError(f"{name} has {len(errors)} values; expected {len(steps)}, one per checkpoint.")
             wrong = [x for x in errors if not 0.0 <= x <= 1.0]
@@ -99,9 +107,10 @@ class RunResult:
             document[name] = int(document[name])
         document["impressions"] = [int(x) for x in self.impressions]
         for name in ("error_heldout", "error_same_queries"):
-            document[name] = [float(x) for x in document[name]]
+            document[name] = None if document[name] is None else [float(x) for x in document[name]]
         for name in ("floor", "bias", "bias_z", "seconds"):
-            document[name] = float(document[name]) if math.isfinite(document[name]) else None
+            value = document[name]
+            document[name] = float(value) if value is not None and math.isfinite(value) else None
         document["other"] = {name: [float(x) for x in errors] for name, errors in self.other.items()}
         return document
 
@@ -122,12 +131,13 @@ class RunResult:
             for name in ("rankers", "fold", "run"):
                 values[name] = _integer(values[name])
             values["impressions"] = tuple(_integer(x) for x in values["impressions"])
-            for name in ("error_heldout", "error_same_queries"):
-                values[name] = tuple(float(x) for x in values[name])
+            if values["error_heldout"] is not None:
+                values["error_heldout"] = tuple(float(x) for x in values["error_heldout"])
+                values["floor"] = float(values["floor"])
+            values["error_same_queries"] = tuple(float(x) for x in values["error_same_queries"])
             for name in ("bias", "bias_z"):
                 values[name] = math.nan if values[name] is None else float(values[name])
-            for name in ("floor", "seconds"):
-                values[name] = float(values[name])
+            values["seconds"] = float(values["seconds"])
             values["other"] = {name: tuple(float(x) for x in errors) for name, errors in values["other"].items()}
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(f"a field is not what one run has: {error}.") from error
@@ -153,21 +163,22 @@ class Summary:
     """What all runs of one method say for one data set, user and number of rankers.
 
     Errors are means over runs after the last impression, with their standard deviations (n - 1; 0 for a
-    single run). impressions_per_second: of one process. For users who click (almost) at random, bias is
-    the mean over runs with its 95 % interval, bias_z the mean of the runs' largest |z| over pairs, and
-    bias_found the share of runs whose bias_z is beyond `z_bound`, 5 % at most without bias; None for other
-    users. other: mean errors against further truths.
+    single run); those against held-out queries, and the floor, are None where no queries were held out.
+    impressions_per_second: of one process. For users who click (almost) at random, bias is the mean over
+    runs with its 95 % interval, bias_z the mean of the runs' largest |z| over pairs, and bias_found the
+    share of runs whose bias_z is beyond `z_bound`, 5 % at most without bias; None for other users. other:
+    mean errors against further truths.
     """
 
     dataset: str
     method: str
     user: str
     rankers: int
-    error_heldout: float
-    error_heldout_sd: float
+    error_heldout: float | None
+    error_heldout_sd: float | None
     error_same_queries: float
     error_same_queries_sd: float
-    floor: float
+    floor: float | None
     runs: int
     impressions: int
     impressions_per_second: float
@@ -242,9 +253,30 @@ def row_names(datasets: Iterable[str]) -> dict[str, str]:
 
 def at_end(result: RunResult, truth: str) -> float:
     """Return the error after the last impression: truth is "heldout", "same_queries" or the name of another."""
-    if truth == "heldout":
-        return result.error_heldout[-1]
-    return (result.error_same_queries if truth == "same_queries" else result.other[truth])[-1]
+    return errors_of(result, truth)[-1]
+
+
+def errors_of(result: RunResult, truth: str) -> tuple[float, ...]:
+    """Return the errors at all checkpoints against a truth, named as in `at_end`."""
+    if truth == "same_queries":
+        return result.error_same_queries
+    if truth != "heldout":
+        return result.other[truth]
+    if result.error_heldout is None:
+        raise DataError(f"no queries of {result.dataset} were held out. Use the truth 'same_queries'.")
+    return result.error_heldout
+
+
+def main_truth(results: Iterable[RunResult]) -> str:
+    """Return the truth that a report leads with: "heldout" where queries were held out, else "same_queries"."""
+    return "same_queries" if any(result.error_heldout is None for result in results) else "heldout"
+
+
+def mean_floor(runs: Iterable[RunResult]) -> float | None:
+    """Return the mean floor of some runs, each choice of rankers counted once, or None where there is none."""
+    floors = {run.key: run.floor for run in runs}
+    known = [floor for floor in floors.values() if floor is not None]
+    return mean(known) if len(known) == len(floors) else None
 
 
 def mean(values: Sequence[float]) -> float:
@@ -325,7 +357,7 @@ def _integer(value: Any) -> int:
 
 def _summary(runs: list[RunResult]) -> Summary:
     first = runs[0]
-    heldout = [at_end(run, "heldout") for run in runs]
+    heldout = [] if main_truth(runs) == "same_queries" else [at_end(run, "heldout") for run in runs]
     same = [at_end(run, "same_queries") for run in runs]
     impressions = first.impressions[-1]
     seconds = math.fsum(run.seconds for run in runs)
@@ -334,11 +366,11 @@ def _summary(runs: list[RunResult]) -> Summary:
         method=first.method,
         user=first.user,
         rankers=first.rankers,
-        error_heldout=mean(heldout),
-        error_heldout_sd=spread(heldout),
+        error_heldout=mean(heldout) if heldout else None,
+        error_heldout_sd=spread(heldout) if heldout else None,
         error_same_queries=mean(same),
         error_same_queries_sd=spread(same),
-        floor=mean([run.floor for run in runs]),
+        floor=mean_floor(runs),
         runs=len(runs),
         impressions=impressions,
         impressions_per_second=impressions * len(runs) / seconds if seconds > 0.0 else 0.0,

@@ -2,9 +2,10 @@
 
 The work is cut into tasks, one for each data set, fold, number of rankers and run: the rankers are
 chosen and ranked once and every method meets every user on them, so that methods are compared on the
-same rankers. Seeds are made of names, not of an order, so one process, many, or a Dask cluster give
-the same numbers to the bit. A finished run is a file of its own, written aside and renamed; a study
-that was interrupted goes on where it stopped.
+same rankers. Where run files are compared the rankers are given, and runs differ in their users alone.
+Seeds are made of names, not of an order, so one process, many, or a Dask cluster give the same numbers
+to the bit. A finished run is a file of its own, written aside and renamed; a study that was interrupted
+goes on where it stopped.
 """
 
 import functools
@@ -19,7 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from multileave.data import METRICS, Fold, QuerySet, fold_numbers, load_fold, ndcg, synthetic, synthetic_fold
+from multileave.data import (
+    METRICS,
+    Fold,
+    GradedTopics,
+    QuerySet,
+    fold_numbers,
+    load_fold,
+    ndcg,
+    read_runs,
+    synthetic,
+    synthetic_fold,
+)
 from multileave.errors import DataError, MissingExtra, nearest
 from multileave.methods.base import get_method
 from multileave.outcome import Floats
@@ -96,6 +108,8 @@ def all_tasks(settings: Settings) -> Iterator[Task]:
 
 def folds(settings: Settings, dataset: str) -> Sequence[int]:
     """Return the folds of a data set that a study uses."""
+    if settings.run_files:
+        return settings.folds
     there = (1, 2, 3, 4, 5) if dataset == SYNTHETIC else fold_numbers(str(settings.data), dataset)
     for fold in settings.folds:
         if fold not in there:
@@ -122,7 +136,8 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
     """Choose and rank rankers, then let every method meet every user on them."""
     users, heldout = rank_fold(settings, task)
     truths = {name: score_differences(metric(users)) for name, metric in METRICS.items()}
-    truth_same, truth_held = truths.pop("ndcg@10"), score_differences(ndcg(heldout))
+    truth_same = truths.pop("ndcg@10")
+    truth_held = None if heldout is None else score_differences(ndcg(heldout))
     packs: dict[int, Packed] = {}
     results = []
     for spec, name in task.pairs:
@@ -142,16 +157,22 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
         results.append(
             RunResult(
                 task.dataset, spec, name, task.rankers, task.fold, task.run, points,
-                tuple(binary_error(p, truth_held) for p in kept), tuple(binary_error(p, truth_same) for p in kept),
-                binary_error(truth_same, truth_held), bias, bias_z, seconds,
+                None if truth_held is None else tuple(binary_error(p, truth_held) for p in kept),
+                tuple(binary_error(p, truth_same) for p in kept),
+                None if truth_held is None else binary_error(truth_same, truth_held), bias, bias_z, seconds,
                 {metric: tuple(binary_error(p, truth) for p in kept) for metric, truth in truths.items()},
             )
         )  # fmt: skip
     return results
 
 
-def rank_fold(settings: Settings, task: Task) -> tuple[QuerySet, QuerySet]:
-    """Return the users' and the held-out queries, ranked by rankers that are chosen at random."""
+def rank_fold(settings: Settings, task: Task) -> tuple[QuerySet, QuerySet | None]:
+    """Return the users' and the held-out queries, ranked by rankers that are chosen at random.
+
+    Run files come with their rankings: all topics are the users', and none are held out.
+    """
+    if settings.run_files:
+        return open_runs(settings.run_files, str(settings.qrels), settings.unjudged).queries, None
     fold = open_fold(settings.data, task.dataset, task.fold, settings.seed)
     if task.rankers > len(fold.rankers):
         raise DataError(
@@ -171,6 +192,12 @@ def open_fold(data: str | None, dataset: str, fold: int, seed: int) -> Fold:
     if dataset == SYNTHETIC:
         return synthetic_fold(seed=f"{seed}/{fold}")
     return load_fold(str(data), dataset, fold)
+
+
+@functools.lru_cache(maxsize=2)
+def open_runs(run_files: tuple[str, ...], qrels: str, unjudged: int) -> GradedTopics:
+    """Read run files and their qrels; a process keeps the last two sets."""
+    return read_runs(run_files, qrels, unjudged=unjudged)
 
 
 def checkpoints(impressions: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from multileave.clicks import Cascade, PositionBased
 from multileave.clicks import user as preset
+from multileave.data import fingerprint, system_names
 from multileave.errors import DataError, nearest
 from multileave.methods.base import get_method
 from multileave.study.engine import User
@@ -29,6 +30,8 @@ class Settings:
     folds: which folds to use; all by default.
     anywhere: users may stop after any document, clicked or not, as in public simulators.
     own_users: users by name, each {"click": [...], "stop": [...]} or {"click": [...], "examine": [...]}.
+    run_files: TREC runs of systems to compare instead of data sets, judged by the file `qrels`; documents that
+        it does not judge have the grade `unjudged`. Rankers are then the systems, and all topics are the users'.
     """
 
     datasets: tuple[str, ...] = (SYNTHETIC,)
@@ -43,15 +46,20 @@ class Settings:
     data: str | None = None
     anywhere: bool = False
     own_users: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    run_files: tuple[str, ...] = ()
+    qrels: str | None = None
+    unjudged: int = 0
 
     def __post_init__(self) -> None:
+        if self.run_files or self.qrels is not None:
+            self._compare_systems()
         for name in ("datasets", "methods", "users", "rankers"):
             values = getattr(self, name)
             if isinstance(values, str) or not values:
                 raise DataError(f"{name} is {values!r}; expected one or more. Name what to study.")
             object.__setattr__(self, name, tuple(dict.fromkeys(values)))
         object.__setattr__(self, "folds", tuple(self.folds))
-        for name, least in (("impressions", 1), ("runs", 1), ("k", 1), ("seed", 0)):
+        for name, least in (("impressions", 1), ("runs", 1), ("k", 1), ("seed", 0), ("unjudged", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise DataError(f"{name} is {value!r}; expected an integer from {least}.")
@@ -60,7 +68,7 @@ class Settings:
                 raise DataError(f"{value!r} is no number of rankers or of a fold; expected integers.")
         if min(self.rankers) < 2:
             raise DataError(f"rankers are {list(self.rankers)}; a comparison takes two or more.")
-        if self.data is None and any(name != SYNTHETIC for name in self.datasets):
+        if self.data is None and not self.run_files and any(name != SYNTHETIC for name in self.datasets):
             named = next(name for name in self.datasets if name != SYNTHETIC)
             raise DataError(f"there is no folder to look for {named} in. Give one with --data, or study 'synthetic'.")
         object.__setattr__(self, "methods", tuple(str(get_method(spec)) for spec in self.methods))
@@ -69,6 +77,20 @@ class Settings:
                 get_method(spec).check_rankers(count)
         for name in self.users:
             self.user(name, grades=None)
+
+    def _compare_systems(self) -> None:
+        """Make run files the one data set of the study, in one fold."""
+        if len(self.run_files) < 2:
+            raise DataError(f"run_files are {list(self.run_files)}; a comparison takes two or more. Give --runs A B.")
+        if self.qrels is None:
+            raise DataError("run files are judged by qrels, and there are none. Give the file with --qrels.")
+        if self.data is not None:
+            raise DataError("there are run files and a folder of data sets; a study is of one or the other.")
+        names = system_names(self.run_files)
+        object.__setattr__(self, "run_files", tuple(self.run_files))
+        object.__setattr__(self, "datasets", tuple(system_names([self.qrels])))
+        object.__setattr__(self, "rankers", (len(names),))
+        object.__setattr__(self, "folds", (1,))
 
     def user(self, name: str, grades: int | None) -> User:
         """Return a user of one's own or a preset for data with that many grades; None checks the name only."""
@@ -96,7 +118,12 @@ class Settings:
     @property
     def decisive(self) -> dict[str, Any]:
         """What a run's numbers depend on, besides the run's own name."""
-        return {key: self.to_dict()[key] for key in ("impressions", "k", "seed", "anywhere", "own_users", "data")}
+        found = {key: self.to_dict()[key] for key in ("impressions", "k", "seed", "anywhere", "own_users", "data")}
+        if self.qrels is not None:
+            names = system_names(self.run_files)
+            found["run_files"] = dict(zip(names, map(fingerprint, self.run_files), strict=True))
+            found |= {"qrels": fingerprint(self.qrels), "unjudged": self.unjudged}
+        return found
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Settings":

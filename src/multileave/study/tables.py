@@ -4,7 +4,8 @@ A table has a row per data set under a heading per user, and a column per method
 runs, its standard deviation in brackets, the best of the row in bold. Marks show the two-tailed t-test
 of one method, the reference, against each other one, as the paper's triangles do. Beside every row
 stands the floor: the error against held-out NDCG@10 of one who knows NDCG@10 on the users' queries
-exactly. Where there is a single data set the rows are the users, as in the paper's table of 40 rankers.
+exactly; there is none where no queries are held out. Where there is a single data set the rows are the
+users, as in the paper's table of 40 rankers.
 """
 
 import csv
@@ -21,7 +22,9 @@ from multileave.study.results import (
     at_end,
     bias_of,
     gather,
+    main_truth,
     mean,
+    mean_floor,
     p_value,
     row_names,
     spread,
@@ -29,7 +32,9 @@ from multileave.study.results import (
 )
 
 __all__ = [
+    "FLOOR",
     "MARKS",
+    "TRUTHS",
     "Cell",
     "Row",
     "Section",
@@ -57,6 +62,7 @@ TRUTHS = {
 }
 
 NONE = "–"  # in a cell without runs
+FLOOR = "floor"
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,13 @@ class Table:
     @property
     def compared(self) -> tuple[int, ...]:
         """The columns that have marks: all but the reference and, at the end, the floor."""
-        return tuple(i for i, name in enumerate(self.columns[:-1]) if self.reference and name != self.reference)
+        marked = self.columns[: len(self.columns) - self.closing]
+        return tuple(i for i, name in enumerate(marked) if self.reference and name != self.reference)
+
+    @property
+    def closing(self) -> int:
+        """How many columns stand behind the marks: 1, or 0 for errors without a floor."""
+        return int(not self.reference or self.columns[-1] == FLOOR)
 
 
 def make_tables(
@@ -123,7 +135,8 @@ def make_tables(
     for rankers in sorted(by_rankers):
         of_rankers = by_rankers[rankers]
         scored = [result for result in of_rankers if result.user != "random"]
-        for truth in [*TRUTHS, *dict.fromkeys(name for result in scored for name in result.other)]:
+        told = TRUTHS if main_truth(scored) == "heldout" else ("same_queries",)
+        for truth in [*told, *dict.fromkeys(name for result in scored for name in result.other)]:
             chosen = [result for result in scored if truth in TRUTHS or truth in result.other]
             if chosen:
                 tables.append(_error_table(chosen, truth, against, paired, digits))
@@ -192,22 +205,23 @@ def _error_table(results: list[RunResult], truth: str, against: str, paired: boo
                     _mark(of_method[reference], of_method[method], truth, paired) if tested else "",
                 )
             )
-        floor = mean(list({run.key: run.floor for run in runs}.values()))
-        return [Row(name, (*cells, Cell(f"{floor:.{digits}f}")))]
+        floor = mean_floor(runs)
+        return [Row(name, (*cells, *([] if floor is None else [Cell(f"{floor:.{digits}f}")])))]
 
     rankers = results[0].rankers
+    has_floor = mean_floor(results) is not None
     return Table(
         f"error-{_slug(truth)}-{rankers}-rankers",
         rankers,
         f"Binary error against {TRUTHS.get(truth, truth)}{_where(names)}, {_extent(results, names)}",
-        _error_notes(reference, against, paired),
-        (*methods, "floor"),
+        _error_notes(reference, against, paired, floor=has_floor),
+        (*methods, *([FLOOR] if has_floor else [])),
         _sections(results, names, rows),
         reference,
     )
 
 
-def _error_notes(reference: str, against: str, paired: bool) -> str:
+def _error_notes(reference: str, against: str, paired: bool, *, floor: bool) -> str:
     notes = "Mean over runs, standard deviation in brackets, best of a row in bold."
     if reference:
         test = "t-test over runs matched by fold and number" if paired else "Welch t-test"
@@ -215,7 +229,9 @@ def _error_notes(reference: str, against: str, paired: bool) -> str:
         notes += f" Two-tailed {test} of {reference} against each other method; {reference} is {marks}."
     else:
         notes += f" No tests of significance: {against} is not among the methods."
-    return notes + " Floor: the held-out error of one who knows NDCG@10 exactly on the queries the users issued."
+    if floor:
+        notes += " Floor: the held-out error of one who knows NDCG@10 exactly on the queries the users issued."
+    return notes
 
 
 def _bias_table(results: list[RunResult]) -> Table:
@@ -401,8 +417,8 @@ def to_latex(tables: Iterable[Table]) -> str:
 
 
 def _latex(table: Table, notes: str) -> str:
-    methods, marks = len(table.columns) - 1, len(table.compared)
-    head = [rf"\textbf{{{escape_latex(column)}}}" for column in table.columns[:-1]]
+    methods, marks = len(table.columns) - table.closing, len(table.compared)
+    head = [rf"\textbf{{{escape_latex(column)}}}" for column in table.columns[:methods]]
     lines = [
         r"\begin{table*}[tb]",
         r"\centering",
@@ -410,9 +426,11 @@ def _latex(table: Table, notes: str) -> str:
         rf"\label{{tab:{table.name}}}",
         r"\medskip\small\setlength{\tabcolsep}{4pt}",
         r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{@{{}}l{'l' * methods}{'@{~}c' + '@{}c' * (marks - 1) if marks else ''}r@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}l{'l' * methods}{'@{~}c' + '@{}c' * (marks - 1) if marks else ''}"
+        rf"{'r' * table.closing}@{{}}}}",
         r"\toprule",
-        " & ".join(["", *head, *("" for _ in table.compared), escape_latex(table.columns[-1])]).strip() + r" \\",
+        " & ".join(["", *head, *("" for _ in table.compared), *map(escape_latex, table.columns[methods:])]).strip()
+        + r" \\",
     ]
     for section in table.sections:
         lines.append(r"\midrule")
@@ -426,7 +444,7 @@ def _latex(table: Table, notes: str) -> str:
                 for cell in row.cells
             ]
             signs = [_latex_mark(row.cells[i].mark) for i in table.compared]
-            lines.append(" & ".join([escape_latex(row.name), *cells[:-1], *signs, cells[-1]]) + r" \\")
+            lines.append(" & ".join([escape_latex(row.name), *cells[:methods], *signs, *cells[methods:]]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{table*}", ""])
 
 

@@ -1,0 +1,324 @@
+"""Retrievers: any number of search engines asked at once, and shown as one list.
+
+The protocol is one sentence. **A retriever is called with a query and returns, best first, ids or documents
+with an id**, or an awaitable of them. A function, a bound method of a client or a lambda around it will do, so
+there is no adapter per vendor. The id of a document is
+
+- the document itself, if it is a string or an integer;
+- its key or attribute ``id``, ``doc_id``, ``docno`` or ``_id``, the first that is there and not None;
+- one of these in its ``metadata`` or ``meta``.
+
+Retrievers run in parallel, each with its deadline. One that fails, is late or returns nothing is *missing*:
+the list is drawn from the others, and it takes no part in what their clicks say; with ``on_missing="control"``
+the control's own list is shown instead. Where fewer than two are left there is nothing to compare, and the list
+of the one is shown. If the control is missing too, the first ranker that is not stands in for it. `ResultPage`
+says which were missing and why, and whose list it is.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from multileave.errors import RankingsError, nearest
+from multileave.impression import Impression
+from multileave.methods.base import Method, get_method, infer
+from multileave.random import Seed
+from multileave.stats import Tally
+
+__all__ = ["Multisearch", "ResultPage", "Retriever", "combine_answers", "document_id"]
+
+Retriever: TypeAlias = Callable[[Any], "Iterable[Any] | Awaitable[Iterable[Any]]"]
+
+ID_NAMES = ("id", "doc_id", "docno", "_id")
+NOTHING = "returned no documents"
+
+
+def document_id(document: Any) -> str | int:
+    """Return the id of a document, wherever it keeps it.
+
+    >>> document_id("d1"), document_id({"_id": "d2", "_source": {}}), document_id({"metadata": {"doc_id": 3}})
+    ('d1', 'd2', 3)
+    """
+    found = _plain(document)
+    if found is not None:
+        return found
+    inner = next((part for part in (_part(document, name) for name in ("metadata", "meta")) if part is not None), None)
+    for holder in (document, inner):
+        for name in ID_NAMES:
+            found = _plain(_part(holder, name))
+            if found is not None:
+                return found
+    raise RankingsError(
+        f"a {type(document).__name__} has no id; expected a string, an integer, or a document with "
+        f"{', '.join(ID_NAMES)} as a key, an attribute or in its metadata. Give id_of=, a function that returns it."
+    )
+
+
+@dataclass(frozen=True)
+class ResultPage:
+    """What to show for a query, and what to keep of it.
+
+    documents: what the retrievers returned, in the order shown; of a document that several returned, the
+        first ranker's. Pinned documents are among them.
+    impression: what inference needs, over the rankers that were not missing; None where nothing is compared.
+    missing: the rankers that take no part, with the reason.
+    fallback: the ranker whose own list is shown where there is no impression, or None.
+    """
+
+    documents: tuple[Any, ...]
+    shown: tuple[Hashable, ...]
+    impression: Impression | None
+    missing: Mapping[str, str]
+    fallback: str | None
+
+    def add_to(self, tally: Tally, clicks: Iterable[Hashable] = (), *, unit: Hashable = None) -> None:
+        """Add the page and its clicks to the tally of all rankers.
+
+        With a ranker missing it is another comparison, so the tally counts it as a fallback and takes no
+        preference from it; `multileave.infer(page.impression, clicks)` has those of the rankers present.
+        """
+        if self.missing or self.impression is None:
+            tally.add_fallback(tuple(self.missing))
+            return
+        clicked = list(clicks)
+        outcome = infer(self.impression, clicked)
+        tally.add(outcome, unit=unit, clicks=len(clicked), impression=self.impression)
+
+
+class Multisearch:
+    """Several retrievers behind one result page.
+
+    retrievers: two or more, by the ranker's name. method: how lists are combined. k: results on a page.
+    control: whose own list is shown where there is no comparison; the first by default.
+    on_missing: what to show while a ranker is missing: "compare", a list of the others, or "control".
+    deadline: seconds that a retriever may take, for all or by name. A thread cannot be stopped, so a late call
+        goes on in the background: give clients a timeout of their own as well.
+    pending: how many calls of a ranker may be under way at a time; one more makes it missing at once, so that
+        an engine that hangs does not pile up threads.
+    id_of: the id of a document, where `document_id` does not find it.
+
+    >>> search = Multisearch({"title": lambda query: ["a", "b"], "body": lambda query: ["b", "c"]}, k=2)
+    >>> page = search("red shoes", seed=3)
+    >>> page.shown, dict(page.missing)
+    (('a', 'c'), {})
+    """
+
+    def __init__(
+        self,
+        retrievers: Mapping[str, Retriever],
+        method: Method | str = "dpm",
+        k: int = 10,
+        *,
+        control: str | None = None,
+        on_missing: Literal["compare", "control"] = "compare",
+        deadline: float | Mapping[str, float] = 1.0,
+        pending: int = 32,
+        id_of: Callable[[Any], Hashable] = document_id,
+    ) -> None:
+        if not isinstance(retrievers, Mapping) or len(retrievers) < 2:
+            raise RankingsError("retrievers are a mapping of two or more names to what is called with a query.")
+        for name, retriever in retrievers.items():
+            if not callable(retriever):
+                raise RankingsError(
+                    f"retriever {name!r} is a {type(retriever).__name__}, which cannot be called with a query. Pass a "
+                    "method of it or a function, such as lambda query: client.search(query)."
+                )
+        self.retrievers = dict(retrievers)
+        self.method = get_method(method)
+        self.method.check_rankers(len(self.retrievers))
+        self.k = k
+        self.control = next(iter(self.retrievers)) if control is None else control
+        self._check_name("control", self.control)
+        if on_missing not in ("compare", "control"):
+            raise RankingsError(f"on_missing is {on_missing!r}; expected 'compare' or 'control'.")
+        self.on_missing = on_missing
+        deadlines = deadline if isinstance(deadline, Mapping) else dict.fromkeys(self.retrievers, deadline)
+        for name in deadlines:
+            self._check_name("deadline", name)
+        self.deadlines = {name: float(deadlines.get(name, 1.0)) for name in self.retrievers}
+        if min(self.deadlines.values()) <= 0 or pending < 1:
+            raise RankingsError("a deadline is a number of seconds above 0, and pending a number of calls from 1.")
+        self.id_of = id_of
+        self._pending = {name: threading.Semaphore(pending) for name in self.retrievers}
+
+    def __call__(self, query: Any, *, seed: Seed = None, pinned: Mapping[int, Any] | None = None) -> ResultPage:
+        """Ask all retrievers at once and return the page.
+
+        seed, pinned: as of `Method.combine`; what is pinned is a document or an id. Awaitables are run in
+        event loops of their own; a client that belongs to a running loop is asked by `search_async`.
+        """
+        started = time.monotonic()
+        calls = {name: self._start(name, query, _finish) for name in self.retrievers}
+        answers: dict[str, Any] = {}
+        for name, call in calls.items():
+            try:
+                answers[name] = call.result(timeout=max(started + self.deadlines[name] - time.monotonic(), 0.0))
+            except FutureTimeout as error:
+                own = call.done() and call.exception() is error
+                answers[name] = error if own else self._late(name)
+            except Exception as error:
+                answers[name] = error
+        return self._page(answers, seed, pinned)
+
+    async def search_async(
+        self, query: Any, *, seed: Seed = None, pinned: Mapping[int, Any] | None = None
+    ) -> ResultPage:
+        """Do the same in a running event loop: awaitables are awaited there, what blocks is called in threads."""
+
+        async def ask(name: str) -> Any:
+            try:
+                async with asyncio.timeout(self.deadlines[name]) as limit:
+                    retriever = self.retrievers[name]
+                    if _is_async(retriever):
+                        return list(await retriever(query))  # type: ignore[misc]
+                    found = await asyncio.wrap_future(self._start(name, query, _leave))
+                    return list(await found) if inspect.isawaitable(found) else found
+            except Exception as error:
+                return self._late(name) if limit.expired() else error
+
+        answers = await asyncio.gather(*(ask(name) for name in self.retrievers))
+        return self._page(dict(zip(self.retrievers, answers, strict=True)), seed, pinned)
+
+    def _start(self, name: str, query: Any, finish: Callable[[Any], Any]) -> "Future[Any]":
+        """Call a retriever in a thread that does not keep the process alive."""
+        call: Future[Any] = Future()
+        gate = self._pending[name]
+        if not gate.acquire(blocking=False):
+            call.set_exception(RankingsError("too many calls are still under way"))
+            return call
+
+        def run() -> None:
+            answer, failure = None, None
+            try:
+                answer = finish(self.retrievers[name](query))
+            except BaseException as error:  # a thread has nobody else to tell
+                failure = error
+            finally:
+                gate.release()
+            if not call.set_running_or_notify_cancel():
+                return
+            if failure is None:
+                call.set_result(answer)
+            else:
+                call.set_exception(failure)
+
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(run,), daemon=True, name=f"multisearch-{name}").start()
+        return call
+
+    def _late(self, name: str) -> RankingsError:
+        return RankingsError(f"no answer within {self.deadlines[name]:g} s")
+
+    def _page(self, answers: Mapping[str, Any], seed: Seed, pinned: Mapping[int, Any] | None) -> ResultPage:
+        missing: dict[str, str] = {}
+        rankings: dict[str, list[Hashable]] = {}
+        documents: dict[Hashable, Any] = {}
+        for name, answer in answers.items():
+            try:
+                if isinstance(answer, BaseException):
+                    raise answer
+                found = {self.id_of(document): document for document in answer}
+                if len(found) < len(answer):
+                    raise RankingsError("listed a document twice")
+            except RankingsError as error:
+                missing[name] = str(error)
+                continue
+            except Exception as error:
+                missing[name] = f"{type(error).__name__}: {error}"
+                continue
+            if not found:
+                missing[name] = NOTHING
+                continue
+            rankings[name] = list(found)
+            documents = found | documents
+        if not rankings and NOTHING not in missing.values():
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
+            raise RankingsError(f"no ranker answered: {reasons}.")
+        pins = {position: self.id_of(document) for position, document in (pinned or {}).items()}
+        documents |= {self.id_of(document): document for document in (pinned or {}).values()}
+        impression, shown, fallback = combine_answers(
+            self.method,
+            rankings,
+            self.k,
+            control=self.control,
+            compare=not missing or self.on_missing == "compare",
+            seed=seed,
+            pinned=pins,
+        )
+        return ResultPage(tuple(documents[d] for d in shown), shown, impression, missing, fallback)
+
+    def _check_name(self, what: str, name: str) -> None:
+        if name not in self.retrievers:
+            raise RankingsError(
+                f"{what} names {name!r}; the rankers are {', '.join(self.retrievers)}.{nearest(name, self.retrievers)}"
+            )
+
+
+def combine_answers(
+    method: Method,
+    rankings: Mapping[str, Sequence[Hashable]],
+    k: int,
+    *,
+    control: str,
+    compare: bool = True,
+    seed: Seed = None,
+    pinned: Mapping[int, Hashable] | None = None,
+) -> tuple[Impression | None, tuple[Hashable, ...], str | None]:
+    """Combine the rankings that are there: return the impression, what to show, and whose list that is if alone.
+
+    compare: combine two or more; otherwise, and where there is one, the control's list or the first is shown.
+
+    >>> from multileave import TeamDraft
+    >>> combine_answers(TeamDraft(), {"dense": ["a", "b", "c"]}, 3, control="bm25", pinned={1: "ad"})
+    (None, ('a', 'ad', 'b'), 'dense')
+    """
+    if compare and len(rankings) > 1:
+        impression = method.combine(rankings, k, seed=seed, pinned=pinned)
+        return impression, impression.shown, None
+    name = control if control in rankings else next(iter(rankings), None)
+    pins = pinned or {}
+    shown = [document for document in rankings.get(name or "", ()) if document not in set(pins.values())]
+    del shown[max(k - len(pins), 0) :]
+    for position in sorted(pins):
+        shown.insert(position, pins[position])
+    return None, tuple(shown), name
+
+
+def _finish(result: Any) -> list[Any]:
+    """Return all that a retriever yields, in its own thread."""
+    return list(asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result)
+
+
+def _leave(result: Any) -> Any:
+    """Return all that a retriever yields, or an awaitable for the loop that asked."""
+    return result if inspect.isawaitable(result) else list(result)
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def _is_async(retriever: Retriever) -> bool:
+    return inspect.iscoroutinefunction(retriever) or inspect.iscoroutinefunction(getattr(retriever, "__call__", None))  # noqa: B004
+
+
+def _plain(value: Any) -> str | int | None:
+    """Return a value that can be an id, NumPy's integers as Python's; None for anything else."""
+    if isinstance(value, np.integer):
+        return int(value)
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _part(holder: Any, name: str) -> Any:
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)
