@@ -27,7 +27,8 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Options that take several values, one after another.
 LISTS = (
-    "--datasets", "--methods", "--rankers", "--users", "--runs", "--folds", "--load", "--actions", "--clicks", "--pilot",
+    "--datasets", "--methods", "--rankers", "--users", "--runs", "--folds", "--load", "--actions", "--clicks",
+    "--pilot",
 )  # fmt: skip
 
 app = typer.Typer(name="multileave", add_completion=True, rich_markup_mode="rich")
