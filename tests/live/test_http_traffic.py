@@ -21,6 +21,24 @@ def served(tmp_path_factory):
 
 
 def test_an_experiment_lives_from_a_draft_to_a_verdict(served):
+    live_through(served)
+
+
+def test_an_experiment_lives_on_postgres_too(postgres_address):
+    with serving(postgres_address) as served:
+        live_through(served)
+        number = served.running(keep_queries=True, hash_units=False)
+        hostile = "a\x00\u202e<script>"
+        shown = served.show(number, hostile, query=hostile, rankings={"bm25": [hostile, "b"], "dense": ["b", hostile]})
+        event = {"id": hostile, "impression": shown.json()["impression"], "document": hostile}
+        for duplicate in (False, True):
+            (receipt,) = served.send("POST", EVENTS, None, json=[event]).json()["receipts"]
+            assert (receipt["accepted"], receipt["duplicate"]) == (True, duplicate)
+        (entry,) = served.send("GET", f"{API}/experiments/{number}/impressions").json()["impressions"]
+        assert entry["query"] == hostile
+
+
+def live_through(served):
     made = served.send("POST", f"{API}/experiments", json=DEFINITION)
     assert made.status_code == 201
     path = made.headers["location"]

@@ -41,7 +41,8 @@ class Allow(HTTPBearer):
         if key is None:
             raise Unauthorized("the key is not known, or was revoked; send one that is, as Authorization: Bearer KEY.")
         if key.role not in (self.role, "admin"):
-            raise Forbidden(f"this key has the role {key.role}; the route needs {self.role} or admin.")
+            needed = "admin" if self.role == "admin" else f"{self.role} or admin"
+            raise Forbidden(f"this key has the role {key.role}; the route needs {needed}.")
 
 
 def service_of(request: Request) -> Service:
