@@ -12,9 +12,11 @@ import typer
 
 from multileave.cli.check import check
 from multileave.cli.demo import demo
+from multileave.cli.keys import keys
 from multileave.cli.methods import methods
 from multileave.cli.plan import plan
 from multileave.cli.replay import replay
+from multileave.cli.serve import serve
 from multileave.cli.simulate_log import simulate_log
 from multileave.cli.study import study
 from multileave.errors import MultileaveError
@@ -36,6 +38,8 @@ app.command()(study)
 app.command()(plan)
 app.command()(replay)
 app.command("simulate-log")(simulate_log)
+app.command()(serve)
+app.add_typer(keys, name="keys")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,95 @@
+"""multileave keys: who may use a service, and for what."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from multileave.cli.printing import print_json, table_console
+from multileave.cli.serve import Database, require_live
+
+if TYPE_CHECKING:
+    from multileave.live.exchange import Key
+    from multileave.live.service import Service
+
+__all__ = ["keys"]
+
+keys = typer.Typer(help="Create, list and revoke the keys of a service.", no_args_is_help=True)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Option(help="Who or what uses it.")],
+    role: Annotated[
+        Literal["ingest", "read", "admin"],
+        typer.Option(help="ingest: impressions and events; read: experiments and verdicts; admin: all."),
+    ],
+    db: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Create a key; its text is printed this once."""
+    with _service(db) as service:
+        key, text = service.create_key(name, role)
+    if as_json:
+        print_json({**_described(key), "key": text})
+    else:
+        typer.echo(f"Key {key.number} for {key.name}, role {key.role}. It is shown this once:\n{text}")
+
+
+@keys.command("list")
+def list_keys(db: Database = None, as_json: Json = False) -> None:
+    """List the keys, without their texts."""
+    with _service(db) as service:
+        found = service.keys()
+    if as_json:
+        print_json([_described(key) for key in found])
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("number", "name", "role", "created", "revoked")
+    for key in found:
+        revoked = "" if key.revoked is None else f"{key.revoked:%Y-%m-%d %H:%M}"
+        table.add_row(str(key.number), escape(key.name), key.role, f"{key.created:%Y-%m-%d %H:%M}", revoked)
+    table_console().print(table)
+
+
+@keys.command()
+def revoke(
+    number: Annotated[int, typer.Argument(help="The number of the key, as list shows it.")],
+    db: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Revoke a key: from now on it is refused."""
+    with _service(db) as service:
+        service.revoke_key(number)
+    if as_json:
+        print_json({"revoked": number})
+    else:
+        typer.echo(f"Key {number} is revoked.")
+
+
+@contextmanager
+def _service(db: str | None) -> "Iterator[Service]":
+    require_live()
+    from multileave.live.service import Service
+    from multileave.live.settings import Settings
+
+    service = Service(Settings.from_environment(database=db))
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def _described(key: "Key") -> dict[str, Any]:
+    revoked = None if key.revoked is None else key.revoked.isoformat()
+    return {
+        "number": key.number,
+        "name": key.name,
+        "role": key.role,
+        "created": key.created.isoformat(),
+        "revoked": revoked,
+    }

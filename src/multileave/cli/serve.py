@@ -1,0 +1,138 @@
+"""multileave serve: the service that experiments run on."""
+
+import importlib.util
+import os
+import socket
+import sys
+import tempfile
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multileave.cli.printing import print_json
+from multileave.errors import DataError, MissingExtra
+
+if TYPE_CHECKING:
+    from multileave.live.settings import Settings
+
+__all__ = ["Database", "require_live", "serve"]
+
+LEVELS = ("debug", "info", "warning", "error")
+NEEDED = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client", "jinja2", "pyarrow")
+KEEP_ALIVE = 65  # seconds; longer than the pools of proxies and clients keep a connection that nobody uses
+Database = Annotated[
+    str | None,
+    typer.Option(help="sqlite:///FILE or postgresql://USER@HOST/NAME; MULTILEAVE_DB, or else multileave.db here."),
+]
+
+
+def serve(
+    db: Database = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen; 127.0.0.1 by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; 8421 by default, 0 for any that is free.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; 1 by default.")] = None,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Ask for no keys; on this machine only, to try things out.")
+    ] = False,
+    log: Annotated[str, typer.Option(help="Log from this level on: debug, info, warning or error.")] = "info",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON document.")] = False,
+) -> None:
+    """Run the service: lists to show, events, verdicts, and a page that shows who is winning."""
+    require_live()
+    if log not in LEVELS:
+        raise DataError(f"--log is {log!r}; expected one of {', '.join(LEVELS)}.")
+    from multileave.live.settings import Settings
+
+    settings = Settings.from_environment(database=db, host=host, port=port, workers=workers, open=open_ or None)
+    has_keys = _check_keys(settings)
+    settings = replace(settings, port=_free_port(settings.host, settings.port))
+    _announce(settings, has_keys=has_keys, as_json=as_json)
+    _run(settings, log)
+
+
+def require_live() -> None:
+    """Say how to install the service where a part of it is missing."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"the service needs {', '.join(missing)}, which is absent: pip install 'multileave[live]'")
+
+
+def _check_keys(settings: "Settings") -> bool:
+    """Bring the database up to date before workers open it, and return whether there are keys."""
+    from multileave.live.permissions import is_loopback
+    from multileave.live.service import Service
+
+    service = Service(settings)
+    try:
+        has_keys = service.has_keys()
+    finally:
+        service.close()
+    if not has_keys and not is_loopback(settings.host):
+        raise DataError(
+            f"the service would listen on {settings.host}, where others can reach it, and there is no key yet. "
+            f"Create one first: {_create_key(settings)}"
+        )
+    return has_keys
+
+
+def _create_key(settings: "Settings") -> str:
+    from multileave.live.store import safe_address
+
+    return f"multileave keys create --role admin --name YOU --db '{safe_address(settings.database)}'"
+
+
+def _free_port(host: str, port: int) -> int:
+    """Return the port, or a free one for 0, after seeing that it can be listened on."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind((host, port))
+            return int(tried.getsockname()[1])
+    except (OSError, OverflowError) as error:
+        raise DataError(
+            f"the service cannot listen on {host}, port {port}: {error}. Choose another --port, or --host."
+        ) from None
+
+
+def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
+    from multileave.live.store import safe_address
+
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{settings.port}"
+    database = safe_address(settings.database)
+    if as_json:
+        print_json({"address": address, "database": database, "workers": settings.workers, "open": settings.open})
+    else:
+        typer.echo(f"multileave serves on {address}, database {database}. Stop it with Ctrl+C.")
+        if not has_keys and not settings.open:
+            typer.echo(f"There is no key yet. Create one: {_create_key(settings)}")
+    sys.stdout.flush()
+
+
+def _run(settings: "Settings", level: str) -> None:
+    import uvicorn
+
+    from multileave.live import logs
+    from multileave.live.app import LOG_LEVEL
+    from multileave.live.metrics import MULTIPROCESS_FOLDER
+
+    os.environ.update(settings.to_environment())
+    os.environ[LOG_LEVEL] = level
+    logs.configure(level)
+    with tempfile.TemporaryDirectory(prefix="multileave-metrics-") as folder:
+        if settings.workers > 1:
+            os.environ[MULTIPROCESS_FOLDER] = folder
+        uvicorn.run(
+            "multileave.live.app:from_environment",
+            factory=True,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=10,
+        )
