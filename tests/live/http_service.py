@@ -49,7 +49,9 @@ def serving(database: str, **settings: Any):
     """Run an app; errors that nobody foresaw are answered as they would be to a client."""
     app = create_app(Settings(database=database, **{"fold_seconds": 0.2, **settings}))
     with TestClient(app, base_url="http://127.0.0.1:8421", raise_server_exceptions=False) as client:
-        keys = {role: app.state.service.create_key(f"of {role}", role)[1] for role in ("ingest", "read", "admin")}
+        keys = {
+            role: app.state.service.access.create_key(f"of {role}", role)[1] for role in ("ingest", "read", "admin")
+        }
         yield Served(app, client, keys)
 
 

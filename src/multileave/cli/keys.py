@@ -31,7 +31,7 @@ def create(
 ) -> None:
     """Create a key; its text is printed this once."""
     with _service(db) as service:
-        key, text = service.create_key(name, role)
+        key, text = service.access.create_key(name, role)
     if as_json:
         print_json({**_described(key), "key": text})
     else:
@@ -42,7 +42,7 @@ def create(
 def list_keys(db: Database = None, as_json: Json = False) -> None:
     """List the keys, without their texts."""
     with _service(db) as service:
-        found = service.keys()
+        found = service.access.keys()
     if as_json:
         print_json([_described(key) for key in found])
         return
@@ -64,7 +64,7 @@ def revoke(
 ) -> None:
     """Revoke a key: from now on it is refused."""
     with _service(db) as service:
-        service.revoke_key(number)
+        service.access.revoke_key(number)
     if as_json:
         print_json({"revoked": number})
     else:

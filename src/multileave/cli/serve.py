@@ -2,10 +2,12 @@
 
 import importlib.util
 import os
+import signal
 import socket
 import sys
 import tempfile
 from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,7 +67,7 @@ def _check_keys(settings: "Settings") -> bool:
 
     service = Service(settings)
     try:
-        has_keys = service.has_keys()
+        has_keys = service.access.has_keys()
     finally:
         service.close()
     if not has_keys and not is_loopback(settings.host):
@@ -111,6 +113,11 @@ def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
     sys.stdout.flush()
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """End without an error; uvicorn sends itself the signal again once it has shut down."""
+    raise SystemExit(0)
+
+
 def _run(settings: "Settings", level: str) -> None:
     import uvicorn
 
@@ -121,6 +128,7 @@ def _run(settings: "Settings", level: str) -> None:
     os.environ.update(settings.to_environment())
     os.environ[LOG_LEVEL] = level
     logs.configure(level)
+    signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory(prefix="multileave-metrics-") as folder:
         if settings.workers > 1:
             os.environ[MULTIPROCESS_FOLDER] = folder

@@ -1,7 +1,8 @@
 """Limits: bodies are read up to a size, unpacked up to a size, and checked once.
 
-A body that says it is too long is refused unread; one that does not say is counted while it comes. A
-compressed body is unpacked to at most the same size, so that a small one cannot become a large one.
+A body that is too long is counted and dropped while it comes, since most clients do not listen before they
+have sent it; after 100 MB it is answered all the same. A compressed body is unpacked to at most the same
+size, so that a small one cannot become a large one.
 """
 
 import zlib
@@ -17,6 +18,7 @@ from multileave.live.refusals import Malformed, UnsupportedMedia, bad_body, prin
 __all__ = ["JSON", "JsonBody", "check_ids", "media_type", "read_body"]
 
 JSON = "application/json"
+DRAINED = 100_000_000  # bytes of a refused body
 
 
 class JsonBody:
@@ -52,16 +54,21 @@ async def read_body(request: Request, most: int) -> bytes:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip"):
         raise UnsupportedMedia("the body has an encoding that is not known; expected gzip or none.")
-    announced = request.headers.get("content-length")
-    if announced is not None and announced.isdecimal() and int(announced[:20]) > most:
-        raise _too_large(most)
-    parts = []
+    announced = request.headers.get("content-length", "")
+    refused = announced.isdecimal() and int(announced[:20]) > most
+    if refused and "expect" in request.headers:
+        raise _too_large(most)  # the client asked before sending it
+    parts: list[bytes] = []
     size = 0
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise _too_large(most)
-        parts.append(part)
+        refused = refused or size > most
+        if not refused:
+            parts.append(part)
+        elif size > DRAINED:
+            break
+    if refused:
+        raise _too_large(most)
     body = parts[0] if len(parts) == 1 else b"".join(parts)
     return _unpack(body, most) if encoding == "gzip" else body
 

@@ -8,10 +8,10 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from multileave.live.permissions import Allow
 from multileave.live.answers import Refusal
 from multileave.live.batches import EventBatch
 from multileave.live.limits import JsonBody
+from multileave.live.permissions import Allow
 from multileave.live.routes import WHEN
 from multileave.version import __version__
 

@@ -9,7 +9,7 @@ from multileave.live.exchange import Role
 from multileave.live.problems import Forbidden, Unauthorized
 from multileave.live.service import Service
 
-__all__ = ["Allow", "is_loopback", "service_of"]
+__all__ = ["Allow", "check_open", "is_loopback", "service_of"]
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -30,14 +30,14 @@ class Allow(HTTPBearer):
         """Refuse a request that may not do this."""
         if request.app.state.settings.open:
             if not self.without_key:
-                _check_open(request)
+                check_open(request)
             return
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         if not scheme:
             if self.without_key or (self.from_here and _comes_from_here(request)):
                 return
             raise Unauthorized("this route needs a key; send the header Authorization: Bearer KEY.")
-        key = service_of(request).authenticate(text.strip()) if scheme.lower() == "bearer" else None
+        key = service_of(request).access.authenticate(text.strip()) if scheme.lower() == "bearer" else None
         if key is None:
             raise Unauthorized("the key is not known, or was revoked; send one that is, as Authorization: Bearer KEY.")
         if key.role not in (self.role, "admin"):
@@ -67,7 +67,7 @@ def _comes_from_here(request: Request) -> bool:
     return request.client is not None and is_loopback(request.client.host) and not forwarded
 
 
-def _check_open(request: Request) -> None:
+def check_open(request: Request) -> None:
     """Without keys, pages of other sites must not reach the service through a browser on this machine."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")

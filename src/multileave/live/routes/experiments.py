@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from multileave.live.permissions import Allow, service_of
 from multileave.live.answers import ExperimentAnswer, ExperimentsAnswer
 from multileave.live.bodies import ChangesBody, ExperimentBody
 from multileave.live.limits import JsonBody
+from multileave.live.permissions import Allow, service_of
 from multileave.live.problems import Conflict
 from multileave.live.routes import API, Number, may
 

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
 
-from multileave.live.permissions import Allow, service_of
 from multileave.live.answers import DeletedAnswer, KeyAnswer, KeysAnswer, NewKeyAnswer
 from multileave.live.bodies import KeyBody, UnitBody
 from multileave.live.limits import JsonBody
+from multileave.live.permissions import Allow, service_of
 from multileave.live.routes import API, may
 
 __all__ = ["router"]
@@ -18,14 +18,14 @@ router = APIRouter(prefix=API, tags=["keys and privacy"], dependencies=[Depends(
 @router.get("/keys")
 def list_keys(request: Request) -> KeysAnswer:
     """List all keys, without their texts."""
-    keys = service_of(request).keys()
+    keys = service_of(request).access.keys()
     return KeysAnswer(keys=[KeyAnswer.of(key) for key in keys])
 
 
 @router.post("/keys", status_code=201)
 def create_key(body: Annotated[KeyBody, Depends(JsonBody(KeyBody))], request: Request) -> NewKeyAnswer:
     """Make a key. Its text is in this answer and nowhere else."""
-    key, text = service_of(request).create_key(body.name, body.role)
+    key, text = service_of(request).access.create_key(body.name, body.role)
     return NewKeyAnswer(
         number=key.number, name=key.name, role=key.role, created=key.created, revoked=key.revoked, key=text
     )
@@ -36,7 +36,7 @@ def revoke_key(
     key_number: Annotated[int, Path(ge=1, le=2**31 - 1, description="the number of the key")], request: Request
 ) -> None:
     """Revoke a key."""
-    service_of(request).revoke_key(key_number)
+    service_of(request).access.revoke_key(key_number)
 
 
 @router.post("/privacy/delete-unit")

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from multileave.live.permissions import Allow, service_of
 from multileave.live.answers import StateAnswer
+from multileave.live.permissions import Allow, service_of
 from multileave.live.refusals import NotReady
 from multileave.live.routes import may
 from multileave.version import __version__

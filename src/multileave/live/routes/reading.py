@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from multileave.live.permissions import Allow, service_of
 from multileave.live.answers import (
     HealthAnswer,
     HealthFigures,
@@ -21,6 +20,7 @@ from multileave.live.answers import (
     VerdictAnswer,
     VerdictFigures,
 )
+from multileave.live.permissions import Allow, service_of
 from multileave.live.routes import API, Action, Number, may
 
 __all__ = ["router"]

@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic_core import to_json
 
-from multileave.live.permissions import Allow, service_of
 from multileave.live.answers import EventsAnswer, ShownAnswer
 from multileave.live.batches import EventBatch, Rejected
 from multileave.live.bodies import EventBody, ShowBody
 from multileave.live.limits import JSON, JsonBody, check_ids
+from multileave.live.permissions import Allow, service_of
 from multileave.live.routes import API, Number, may
 
 __all__ = ["EVENTS", "router"]
