@@ -20,6 +20,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"content-security-policy", POLICY.encode()),
+    (b"cache-control", b"no-store"),
 ]
 
 
@@ -44,10 +45,9 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message["headers"], *HEADERS, (b"x-request-id", request_id.encode())]
-                if not any(name == b"cache-control" for name, _ in message["headers"]):
-                    headers.append((b"cache-control", b"no-store"))
-                message["headers"] = headers
+                said = {name for name, _ in message["headers"]}
+                ours = [header for header in HEADERS if header[0] not in said]
+                message["headers"] = [*message["headers"], *ours, (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:

@@ -6,12 +6,14 @@ size, so that a small one cannot become a large one.
 """
 
 import zlib
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from multileave.live.bodies import ShowBody
+from multileave.live.exchange import Document
 from multileave.live.problems import TooLarge
 from multileave.live.refusals import Malformed, UnsupportedMedia, bad_body, printable
 
@@ -79,9 +81,16 @@ def check_ids(body: ShowBody, longest: int) -> None:
         if len(text) > longest:
             raise TooLarge(f"the {what} has {len(text):,} characters; expected at most {longest:,}.")
     for documents in (*body.rankings.values(), (body.pinned or {}).values()):
-        for document in documents or ():
-            if type(document) is str and len(document) > longest:
-                raise TooLarge(f"a document's id has {len(document):,} characters; expected at most {longest:,}.")
+        if documents and _longest(documents) > longest:
+            raise TooLarge(f"a document's id has {_longest(documents):,} characters; expected at most {longest:,}.")
+
+
+def _longest(documents: Collection[Document]) -> int:
+    """Return the length of the longest id; numbers are short."""
+    try:
+        return max(map(len, documents))  # type: ignore[arg-type]
+    except TypeError:
+        return max((len(document) for document in documents if isinstance(document, str)), default=0)
 
 
 def _unpack(body: bytes, most: int) -> bytes:

@@ -42,14 +42,19 @@ class Metrics:
         self.events = Counter(
             "multileave_events", "Events by what became of them.", ("result", "code"), registry=self.registry
         )
+        self._of_routes: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.recorded = self.impressions.labels("yes")
         self.unrecorded = self.impressions.labels("no")
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request; `route` is its template."""
         method = method if method in METHODS else "other"
-        self.requests.labels(method, route, status).inc()
-        self.seconds.labels(method, route).observe(seconds)
+        known = self._of_routes.get((method, route, status))
+        if known is None:
+            known = self.requests.labels(method, route, status), self.seconds.labels(method, route)
+            self._of_routes[method, route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
 
     def count_shown(self, *, recorded: bool) -> None:
         """Count a list."""

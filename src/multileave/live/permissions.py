@@ -68,7 +68,7 @@ def _comes_from_here(request: Request) -> bool:
 
 
 def check_open(request: Request) -> None:
-    """Without keys, pages of other sites must not reach the service through a browser on this machine."""
+    """Without keys, refuse what pages of other sites ask for through a browser on this machine."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     if not is_loopback(host.rpartition(":")[0] if host[-1:] != "]" and ":" in host else host):

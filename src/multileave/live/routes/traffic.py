@@ -11,11 +11,12 @@ from multileave.live.bodies import EventBody, ShowBody
 from multileave.live.limits import JSON, JsonBody, check_ids
 from multileave.live.permissions import Allow, service_of
 from multileave.live.routes import API, Number, may
+from multileave.live.routes.quick import QuickRoute
 
 __all__ = ["EVENTS", "router"]
 
 EVENTS = f"{API}/events"
-router = APIRouter(tags=["traffic"])
+router = APIRouter(tags=["traffic"], route_class=QuickRoute)
 
 
 @router.post(
