@@ -8,11 +8,11 @@ An (R, n) array of integers is read by kernels. Lists are first turned into such
 a dictionary of Python's own gives every document an integer, at the speed of C.
 """
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from multileave.errors import RankingsError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import kernel
 
-__all__ = ["RankingsLike", "Source", "Table", "read_rankings"]
+__all__ = ["RankingsLike", "Source", "Table", "read_rankings", "with_pins"]
 
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 )
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+D = TypeVar("D", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,3 +333,16 @@ def _rank_array(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-
                     break
                 slot = (slot + 1) & mask
     return -1
+
+
+def with_pins(ranking: Iterable[D], pinned: Mapping[int, D], size: int) -> list[D]:
+    """Return at most `size` documents of a ranking, with the pinned ones in their places, as a drawn list has them.
+
+    >>> with_pins("abcd", {1: "d"}, 3)
+    ['a', 'd', 'b']
+    """
+    held = set(pinned.values())
+    shown = [document for document in ranking if document not in held][: max(size - len(pinned), 0)]
+    for position in sorted(pinned):
+        shown.insert(min(position, len(shown)), pinned[position])
+    return shown[:size]
