@@ -91,11 +91,11 @@ def test_a_batch_that_is_too_large_is_halved_and_an_event_that_is_too_large_reje
 
 
 def test_what_is_refused_for_good_is_not_sent_again():
-    with misbehaving(lambda handler, _: reply(handler, 422, b"no")) as (address, bodies):
-        with Client(address, 1, **FLEET) as client:
-            client.click("i", "d")
-            assert client.flush()
-            assert (client.stats.sent, client.stats.rejected) == (1, 1)
+    refusing = misbehaving(lambda handler, _: reply(handler, 422, b"no"))
+    with refusing as (address, bodies), Client(address, 1, **FLEET) as client:
+        client.click("i", "d")
+        assert client.flush()
+        assert (client.stats.sent, client.stats.rejected) == (1, 1)
         assert len(bodies) == 1
 
 
@@ -172,9 +172,9 @@ def test_what_was_spilled_survives_a_kill(tmp_path):
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    with misbehaving(lambda handler, _: reply(handler, 200, b'{"accepted": 0}')) as (address, bodies):
-        with Client(address, 1, spill=tmp_path, **FLEET) as client:
-            assert client.flush(30.0)
+    rejecting = misbehaving(lambda handler, _: reply(handler, 200, b'{"accepted": 0}'))
+    with rejecting as (address, bodies), Client(address, 1, spill=tmp_path, **FLEET) as client:
+        assert client.flush(30.0)
     found = [int(event["action"]) for event in unpack(bodies)]
     assert len(found) >= spilled
     assert found == list(range(len(found)))
@@ -214,8 +214,8 @@ def test_a_file_that_could_not_be_sent_stays(tmp_path):
 
 @pytest.mark.parametrize("answer", [b"{}", b"[]", b'{"accepted": 5}', b'{"accepted": "x"}', b"<html>"])
 def test_an_answer_that_makes_no_sense_is_no_receipt(answer, tmp_path):
-    with misbehaving(lambda handler, _: reply(handler, 200, answer)) as (address, _):
-        with Client(address, 1, spill=tmp_path, **FLEET) as client:
-            client.click("i", "d")
-            assert not client.flush(2.0)
-            assert (client.stats.sent, client.stats.spilled) == (0, 1)
+    confused = misbehaving(lambda handler, _: reply(handler, 200, answer))
+    with confused as (address, _), Client(address, 1, spill=tmp_path, **FLEET) as client:
+        client.click("i", "d")
+        assert not client.flush(2.0)
+        assert (client.stats.sent, client.stats.spilled) == (0, 1)
