@@ -263,7 +263,17 @@ def another(database):
 
 def ours(database, folder):
     port = free_port()
-    command = [sys.executable, "-c", "from multileave.cli import main; main()", "serve", "--open", "--db", database, "--port", str(port)]
+    command = [
+        sys.executable,
+        "-c",
+        "from multileave.cli import main; main()",
+        "serve",
+        "--open",
+        "--db",
+        database,
+        "--port",
+        str(port),
+    ]
     return Server(command, port, folder, "ours")
 
 

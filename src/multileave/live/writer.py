@@ -2,7 +2,8 @@
 
 A commit costs more than a row. While one is under way the requests of the next gather, and those that a
 loop hears of in one turn are handed over together; so there are as many rows to a commit as the load asks
-for, and one row if there is no load. Their answers come back to the loop together as well.
+for, and one row if there is no load. Their answers come back to the loop together as well. Of a long turn
+the first are handed over before its end, so that the loop and the writer do not wait for each other.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ R = TypeVar("R")
 Handler = Callable[[Connection, Sequence[T]], Sequence[R]]
 
 MOST_TOGETHER = 200
+AT_ONCE = 8  # requests that are handed over before the turn of the loop has ended
 
 
 class _Job:
@@ -63,7 +65,10 @@ class Writer:
         loop = asyncio.get_running_loop()
         job = _Job(handler, item, loop.create_future())
         self._heard.append(job)
-        loop.call_soon(self._hand_over)
+        if len(self._heard) >= AT_ONCE:
+            self._hand_over()
+        else:
+            loop.call_soon(self._hand_over)
         return job.answer
 
     def close(self) -> None:
