@@ -14,7 +14,7 @@ DEFINITION = {"name": "shop", "rankers": ["bm25", "dense", "ltr"], "control": "b
 
 
 @contextlib.contextmanager
-def service(folder, port=0):
+def service(folder, port=0, **changes):
     """Run a service on a database in a folder, with one experiment, number 1, that runs."""
     from multileave.live.background import running
     from multileave.live.settings import Settings
@@ -22,7 +22,7 @@ def service(folder, port=0):
     with running(Settings(database=f"sqlite:///{folder}/live.db", open=True, port=port)) as address:
         post = Api(address)
         if not post.get("/experiments")["experiments"]:
-            assert post("/experiments", DEFINITION)["number"] == 1
+            assert post("/experiments", {**DEFINITION, **changes})["number"] == 1
             post("/experiments/1/start")
         yield address
 
