@@ -9,11 +9,11 @@ a dictionary of Python's own gives every document an integer, at the speed of C.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,12 +21,22 @@ from multileave.errors import RankingsError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import kernel
 
-__all__ = ["RankingsLike", "Source", "Table", "number_documents", "rank_documents", "read_rankings", "table_size"]
+__all__ = [
+    "RankingsLike",
+    "Source",
+    "Table",
+    "number_documents",
+    "rank_documents",
+    "read_rankings",
+    "table_size",
+    "with_pins",
+]
 
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 )
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+D = TypeVar("D", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,3 +335,16 @@ def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyp
                     break
                 slot = (slot + 1) & mask
     return -1
+
+
+def with_pins(ranking: Iterable[D], pinned: Mapping[int, D], size: int) -> list[D]:
+    """Return at most `size` documents of a ranking, with the pinned ones in their places, as a drawn list has them.
+
+    >>> with_pins("abcd", {1: "d"}, 3)
+    ['a', 'd', 'b']
+    """
+    held = set(pinned.values())
+    shown = [document for document in ranking if document not in held][: max(size - len(pinned), 0)]
+    for position in sorted(pinned):
+        shown.insert(min(position, len(shown)), pinned[position])
+    return shown[:size]

@@ -1,8 +1,12 @@
 """Every route is refused to the roles that may not use it, and to those without a key."""
 
+from pathlib import Path
+
 import pytest
 from http_service import API, DEFINITION, RANKINGS, check_refusal, serving
 from starlette.routing import Route
+
+from multileave.live.settings import Settings
 
 READ, INGEST, ADMIN = {"read", "admin"}, {"ingest", "admin"}, {"admin"}
 ANYBODY = {"ingest", "read", "admin", None}
@@ -52,6 +56,14 @@ def declared(app):
 
 def test_every_route_is_in_the_table_of_roles(served):
     assert sorted(declared(served.app)) == sorted(ROUTES)
+
+
+def test_every_route_and_setting_is_in_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    for route in ROUTES:
+        assert f"`{route}`" in page or route.startswith("HEAD"), f"docs/service.md lacks {route}"
+    for name in Settings(secret="x" * 16).to_environment():
+        assert name in page, f"docs/service.md lacks {name}"
 
 
 @pytest.mark.parametrize("role", [None, "ingest", "read", "admin"])

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,9 +34,23 @@ def demo(
         str, typer.Option(help="perfect, navigational, informational, almost_random or random.")
     ] = "navigational",
     seed: Annotated[str, typer.Option(help="A number or any text; the same seed, the same results.")] = "42",
+    live: Annotated[
+        bool, typer.Option("--live", help="Start the service, and let simulated users search through the client.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="With --live: where the page is; 0 for any port that is free.")] = 8421,
+    users: Annotated[int, typer.Option(help="With --live: how many different users search.")] = 500,
+    seconds: Annotated[float, typer.Option(help="With --live: for how long; 0 until Ctrl+C.")] = 60.0,
+    folder: Annotated[
+        Path | None, typer.Option(help="With --live: where its database is kept; a temporary folder by default.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Let simulated users compare rankers of known quality, with every method."""
+    """Let simulated users compare rankers of known quality, with every method; or on the running service, --live."""
+    if live:
+        from multileave.cli.demo_live import demo_live
+
+        demo_live(port=port, users=users, seconds=seconds, folder=folder, seed=seed, as_json=as_json)
+        return
     if not 2 <= rankers <= MOST_RANKERS:
         raise DataError(f"--rankers is {rankers}; the demo compares 2 to {MOST_RANKERS} rankers.")
     if impressions < 1:

@@ -1,6 +1,7 @@
 """The app: routes, refusals and chores put around one `Service`."""
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,6 +25,7 @@ from multileave.live.settings import Settings
 __all__ = ["create_app", "from_environment"]
 
 LOG_LEVEL = "MULTILEAVE_LOG"
+SWITCH_SECONDS = 0.001
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -52,6 +54,8 @@ def create_app(settings: Settings) -> FastAPI:
 def from_environment() -> FastAPI:
     """Return the app with settings of the environment, for servers that start it by name."""
     logs.configure(os.environ.get(LOG_LEVEL, "info"))
+    # The writer's thread takes the interpreter back from a busy loop several times for each commit.
+    sys.setswitchinterval(SWITCH_SECONDS)
     return create_app(Settings.from_environment())
 
 

@@ -136,17 +136,15 @@ class _Book:
         shown = whole.until(row.delivered)
         before = _unpack(row.counted, self._shape)
         after = self._says(shown, heard) if heard else np.zeros(self._shape)
-        examined, examined_before = None, None
-        if row.delivered != before_delivered or deleted:
-            examined = _examined(shown)
-            examined_before = _examined(whole.until(before_delivered)) if before_delivered else None
+        changed = row.delivered != before_delivered or deleted
+        examined_before = _examined(whole.until(before_delivered)) if changed and before_delivered else None
         for place, ledger in enumerate(self._ledgers.values()):
             out, into = before[place, 1:], after[place, 1:]
             ledger.squares = np.maximum(ledger.squares + into * into - out * out, 0.0)
             if examined_before is not None:
                 ledger.evidence.merge(examined_before, -1)
-            if examined is not None and not deleted:
-                ledger.evidence.merge(examined)
+            if changed and not deleted:
+                ledger.evidence.add(shown, ledger.rankers)
             if before_delivered:
                 ledger.evidence.add_clicks(int(before[place, 0]), -1)
             if not deleted:

@@ -24,6 +24,7 @@ from multileave.live.tables import events, impressions
 from multileave.live.times import micros, now
 from multileave.live.tokens import ImpressionToken, Signer
 from multileave.methods import get_method
+from multileave.rankings import with_pins
 from multileave.replay.schema import document_text
 
 __all__ = ["Drawn", "Intake"]
@@ -68,7 +69,7 @@ class Intake:
         position = position_of(self._signer.mac("traffic", experiment.traffic_key.encode() + b"\0" + unit))
         size = definition.k * definition.pages
         if not experiment.takes(position):
-            return Drawn(_with_pins(_fallback(experiment, present), request, size), request.page)
+            return Drawn(_control_list(experiment, present, request, size), request.page)
         missing = [name for name in definition.rankers if name not in present]
         row: dict[str, Any] = {
             "id": b"",
@@ -84,7 +85,7 @@ class Intake:
         source = [experiment.number, request.unit, request.query, request.salt, request.rankings, _pins(request)]
         row["id"] = self._signer.mac("rankings", json.dumps(source).encode())
         if len(present) < 2:
-            shown = _with_pins(_fallback(experiment, present), request, size)
+            shown = _control_list(experiment, present, request, size)
             return Drawn(shown, request.page, row)
         seed = json.dumps([experiment.number, experiment.version, request.unit, request.query, request.salt])
         rankings = {name: present.get(name) for name in definition.rankers}
@@ -241,21 +242,14 @@ class Intake:
         return {name: ranking for name, ranking in present.items() if ranking}
 
 
-def _fallback(experiment: Experiment, present: dict[str, Sequence[Document]]) -> Sequence[Document]:
+def _control_list(
+    experiment: Experiment, present: dict[str, Sequence[Document]], request: ShowRequest, size: int
+) -> tuple[Document, ...]:
     """Return the control's list; the first that is there if the control failed as well."""
     control = present.get(experiment.definition.control)
-    return control if control is not None else next(iter(present.values()), ())
+    ranking = control if control is not None else next(iter(present.values()), ())
+    return tuple(with_pins(ranking, request.pinned or {}, size))
 
 
 def _pins(request: ShowRequest) -> list[tuple[int, Document]]:
     return sorted((request.pinned or {}).items())
-
-
-def _with_pins(ranking: Sequence[Document], request: ShowRequest, size: int) -> tuple[Document, ...]:
-    """Return a ranking with the pinned documents in their places, as a drawn list would have them."""
-    pins = _pins(request)
-    held = {document for _, document in pins}
-    shown = [document for document in ranking if document not in held][: max(size - len(pins), 0)]
-    for position, document in pins:
-        shown.insert(min(position, len(shown)), document)
-    return tuple(shown[:size])

@@ -1,6 +1,5 @@
 """The service: experiments, the lists it draws, the events it hears, and what they say; no HTTP here."""
 
-import asyncio
 import json
 import threading
 import time
@@ -155,12 +154,12 @@ class Service:
         drawn = self._intake.draw(experiment, request)
         if drawn.row is None:
             return self._intake.answer(drawn, experiment, None)
-        stored = await asyncio.wrap_future(self._writer.submit(self._store_impressions, drawn))
+        stored = await self._writer.submit(self._store_impressions, drawn)
         return self._intake.answer(drawn, experiment, stored)
 
     async def record(self, batch: Sequence[Event]) -> list[Receipt]:
         """Store events; those that are accepted are stored when this returns."""
-        return await asyncio.wrap_future(self._writer.submit(self._store_events, batch))
+        return await self._writer.submit(self._store_events, batch)
 
     # What they say
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from multileave.impression import ABSENT, Impression
+from multileave.kernels import kernel
 from multileave.methods.balanced import draw_balanced
 from multileave.methods.base import Method
 from multileave.methods.pairwise_preference import draw_choices
@@ -147,10 +148,21 @@ def expected_exposure(impression: Impression, method: Method) -> tuple[Floats, F
         drafted = impression.note[impression.note >= 0]
         return np.bincount(drafted, minlength=rankers).astype(np.float64), np.full(rankers, len(drafted) / rankers)
     if method.draw_kernel is draw_choices:
-        rank = np.arange(1, visible + 1)
-        within = impression.ranks[:visible, None, :] <= rank[None, :, None]  # document, rank, ranker
-        drawn_before = np.tri(visible, k=-1, dtype=np.int64).T
-        left = rank[:, None] - np.einsum("dxr,dx->xr", within, drawn_before)
-        own = within[np.arange(visible), np.arange(visible)]
-        return own.sum(axis=0).astype(np.float64), (left / impression.note[:visible, None]).sum(axis=0)
+        observed, expected = np.zeros(rankers), np.zeros(rankers)
+        add_choices(impression.ranks, impression.note, visible, observed, expected)
+        return observed, expected
     return None
+
+
+@kernel
+def add_choices(ranks, note, visible, observed, expected):  # type: ignore[no-untyped-def]
+    """Add for every ranker its documents within each rank, and how many of its top x were left, over the choices."""
+    for r in range(ranks.shape[1]):
+        for x in range(visible):
+            if ranks[x, r] <= x + 1:
+                observed[r] += 1.0
+            left = x + 1
+            for d in range(x):
+                if ranks[d, r] <= x + 1:
+                    left -= 1
+            expected[r] += left / note[x]

@@ -52,10 +52,12 @@ class Evidence:
             raise TallyError(
                 f"impression is a {type(impression).__name__}; expected the Impression that was shown, or None."
             )
-        if set(impression.rankers) != set(rankers):
-            raise other_rankers("the impression", impression.rankers, rankers)
+        order: Any = slice(None)
+        if impression.rankers != rankers:
+            if set(impression.rankers) != set(rankers):
+                raise other_rankers("the impression", impression.rankers, rankers)
+            order = [impression.rankers.index(name) for name in rankers]
         method = get_method(impression.method)
-        order = [impression.rankers.index(name) for name in rankers]
         absent = impression.lengths[order] == 0
         self.examined += 1
         self.no_preference += _no_preference(impression)

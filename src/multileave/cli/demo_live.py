@@ -1,0 +1,230 @@
+"""`multileave demo --live`: a service, simulated users who search through the client, and a verdict that grows."""
+
+import asyncio
+import contextlib
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from multileave.cli.printing import print_json
+from multileave.cli.serve import require_live
+from multileave.errors import DataError, MissingExtra
+
+if TYPE_CHECKING:
+    import httpx
+    from rich.table import Table
+
+    from multileave.clicks import Cascade
+    from multileave.client import AsyncClient
+    from multileave.data import QuerySet
+
+__all__ = ["demo_live"]
+
+QUALITIES = (0.8, 0.65, 0.55, 0.45, 0.35)  # of r1, the known winner, to r5
+CONTROL = "r3"
+QUERIES, DOCUMENTS, RETURNED, GRADES, PAGE = 500, 40, 20, 5, 10
+RATE = 60.0  # searches a second, at most
+TOGETHER = 8  # searches at a time
+DEADLINE = 2.0  # seconds; searches, users and the service share this machine
+API = "/api/v1/experiments"
+
+
+def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, seed: str, as_json: bool) -> None:
+    """Run the service and its users, for so many seconds or, for 0, until Ctrl-C; then print the verdict."""
+    require_live()
+    try:
+        import httpx  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("the live demo needs httpx, which is absent: pip install 'multileave[client]'") from error
+    if users < 2 or seconds < 0:
+        raise DataError(
+            f"--users is {users} and --seconds is {seconds:g}; expected 2 users or more, and a time from 0."
+        )
+    from multileave.live.background import running
+    from multileave.live.settings import Settings
+
+    traffic = _Traffic.of(users, seed)
+    with _database(folder) as database, running(Settings(database=database, port=port, open=True)) as address:
+        typer.echo(f"The page: {address}/   Simulated users search; stop them with Ctrl+C.", err=as_json)
+        with _shown(enabled=not as_json) as show, contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_run(address, traffic, seconds, show))
+        report = traffic.report(address)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+@dataclass
+class _Traffic:
+    """Users, the queries they have, and what came of it so far."""
+
+    data: "QuerySet"
+    user: "Cascade"
+    users: int
+    rng: random.Random
+    answer: dict[str, Any] | None = None
+    stats: dict[str, int] | None = None
+    searches: int = 0
+
+    @classmethod
+    def of(cls, users: int, seed: str) -> "_Traffic":
+        from multileave.clicks import user
+        from multileave.data import synthetic
+
+        data = synthetic(queries=QUERIES, documents=DOCUMENTS, rankers=QUALITIES, grades=GRADES, seed=seed)
+        return cls(data, user("navigational", GRADES), users, random.Random(seed))
+
+    async def search(self, client: "AsyncClient") -> None:
+        """Let a user search for something, look at the page and click."""
+        import numpy as np
+
+        from multileave.random import seed_state
+
+        q = self.rng.randrange(len(self.data))
+        labels, ranked = self.data.query(q)
+        rankings = {
+            name: [f"q{q}d{d}" for d in row[:RETURNED].tolist()]
+            for name, row in zip(self.data.rankers, ranked, strict=True)
+        }
+        unit, salt, seed = f"user {self.rng.randrange(self.users)}", str(self.searches), self.rng.getrandbits(60)
+        self.searches += 1
+        page = await client.interleave(rankings, unit, f"query {q}", salt=salt)
+        grades = np.array([labels[int(str(d).rpartition("d")[2])] for d in page.shown], dtype=np.uint8)
+        clicks = np.zeros(len(grades), dtype=np.uint8)
+        self.user.kernel(grades, len(grades), self.user.parameters, seed_state(seed), clicks)
+        for position in np.flatnonzero(clicks).tolist():
+            await client.click(page.impression, position=position)
+
+    def report(self, address: str) -> dict[str, Any]:
+        """Return all that is known at the end, as plain values."""
+        best = self.data.rankers[QUALITIES.index(max(QUALITIES))]
+        answer = self.answer or {"verdict": None, "traffic": None}
+        winner = None if answer["verdict"] is None else answer["verdict"]["winner"]
+        return {
+            "address": address,
+            "known_winner": best,
+            "winner": winner,
+            "right": winner == best,
+            "client": self.stats,
+            **answer,
+        }
+
+
+async def _run(address: str, traffic: _Traffic, seconds: float, show: Callable[[_Traffic], None]) -> None:
+    import httpx
+
+    from multileave.client import AsyncClient
+
+    async with httpx.AsyncClient(base_url=address, timeout=60.0) as http:
+        number = await _start(http, traffic.data.rankers)
+        async with AsyncClient(address, number, control=CONTROL, k=PAGE, deadline=DEADLINE) as client:
+            ends = time.monotonic() + seconds if seconds else float("inf")
+            searchers = [asyncio.create_task(_searches(client, traffic, ends)) for _ in range(TOGETHER)]
+            try:
+                while time.monotonic() < ends:
+                    await asyncio.sleep(min(1.0, max(ends - time.monotonic(), 0.01)))
+                    await _look(http, number, client, traffic, show)
+                await asyncio.gather(*searchers)
+            finally:  # Ctrl-C comes as a cancellation
+                for searcher in searchers:
+                    searcher.cancel()
+                await asyncio.gather(*searchers, return_exceptions=True)
+                await client.flush()
+                await _look(http, number, client, traffic, show)
+
+
+async def _start(http: "httpx.AsyncClient", rankers: tuple[str, ...]) -> int:
+    body = {"name": "demo", "rankers": rankers, "control": CONTROL, "k": PAGE}
+    number = int((await http.post(API, json=body)).raise_for_status().json()["number"])
+    (await http.post(f"{API}/{number}/start")).raise_for_status()
+    return number
+
+
+async def _searches(client: "AsyncClient", traffic: _Traffic, ends: float) -> None:
+    async for _ in _beats(TOGETHER / RATE, ends):
+        await traffic.search(client)
+
+
+async def _beats(every: float, ends: float) -> AsyncIterator[None]:
+    """Yield at most so often, until a time."""
+    following = time.monotonic()
+    while (now := time.monotonic()) < ends:
+        yield
+        following = max(following + every, now)
+        await asyncio.sleep(max(following - time.monotonic(), 0.0))
+
+
+async def _look(
+    http: "httpx.AsyncClient", number: int, client: "AsyncClient", traffic: _Traffic, show: Callable[[_Traffic], None]
+) -> None:
+    traffic.answer = (await http.get(f"{API}/{number}/verdict")).raise_for_status().json()
+    traffic.stats = asdict(client.stats)
+    show(traffic)
+
+
+@contextlib.contextmanager
+def _database(folder: Path | None) -> Iterator[str]:
+    """Give the address of a database in a folder, one that is deleted afterwards if none is given."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield f"sqlite:///{folder / 'demo.db'}"
+        return
+    with tempfile.TemporaryDirectory(prefix="multileave-demo-", ignore_cleanup_errors=True) as name:
+        yield f"sqlite:///{name}/demo.db"
+
+
+@contextlib.contextmanager
+def _shown(*, enabled: bool) -> Iterator[Callable[[_Traffic], None]]:
+    """Keep a table on stderr up to date, where that is a terminal."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    if not enabled or not console.is_terminal:
+        yield lambda _: None
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield lambda traffic: live.update(_table(traffic.answer or {}), refresh=True)
+
+
+def _table(answer: dict[str, Any]) -> "Table":
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    verdict, traffic = answer["verdict"], answer["traffic"]
+    table = Table(box=box.ROUNDED, caption=escape(verdict["sentence"]) if verdict else "", caption_justify="left")
+    table.title = f"{traffic['impressions']:,} pages, {traffic['units']:,} users, {traffic['events']['click']:,} clicks"
+    for column in ("pair", "preference per page", "interval, at any time"):
+        table.add_column(column, justify="right" if "per" in column else "left", no_wrap=True)
+    for pair in verdict["pairs"] if verdict else ():
+        style = "bold" if pair["significant"] else "dim"
+        table.add_row(
+            f"{pair['rankers'][0]} against {pair['rankers'][1]}",
+            f"{pair['preference']:+.3f}",
+            f"{pair['low']:+.3f} to {pair['high']:+.3f}",
+            style=style,
+        )
+    return table
+
+
+def _print(report: dict[str, Any]) -> None:
+    from multileave.cli.printing import table_console
+
+    if report["verdict"] is None:
+        typer.echo("There were too few searches for a verdict. Let it run longer: --seconds.")
+        return
+    table_console().print(_table(report))
+    known = report["known_winner"]
+    if report["right"]:
+        typer.echo(f"The winner is {known}, which is the best ranker by construction.")
+    else:
+        found = report["winner"] or "not decided yet"
+        typer.echo(f"The winner is {found}; the best ranker by construction is {known}. Let it run longer: --seconds.")

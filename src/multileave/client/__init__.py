@@ -1,0 +1,12 @@
+"""The client: what a search application calls, of a service over HTTP or in its own process.
+
+Searches never fail because of it. Where the service is away, late or wrong, the control's list is shown
+and nothing is recorded.
+"""
+
+from multileave.client.asking import AsyncClient, Client
+from multileave.client.local import LocalClient
+from multileave.client.page import Page
+from multileave.client.stats import Stats
+
+__all__ = ["AsyncClient", "Client", "LocalClient", "Page", "Stats"]

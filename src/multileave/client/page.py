@@ -1,0 +1,133 @@
+"""Searches and pages: what an application passes in, checked, and what it gets back."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from multileave.errors import DataError
+from multileave.rankings import with_pins
+
+__all__ = ["Document", "Page", "Search", "check_control"]
+
+Document: TypeAlias = str | int
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of results to show.
+
+    shown: its documents. impression: what clicks refer to; None where nothing is recorded.
+    fallback: this is the control's list, as the rankings could not be combined in time; reason says why.
+    """
+
+    shown: tuple[Document, ...]
+    impression: str | None = None
+    fallback: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search: the rankings of it, who searches, for what, and which page of the results."""
+
+    rankings: dict[str, list[Document] | None]
+    unit: str
+    query: str
+    page: int
+    pinned: dict[int, Document]
+    salt: str
+
+    @classmethod
+    def checked(
+        cls,
+        rankings: Mapping[str, Sequence[Document] | None],
+        unit: str,
+        query: str,
+        page: int,
+        pinned: Mapping[int, Document] | None,
+        salt: str,
+    ) -> "Search":
+        """Return a search, or refuse arguments of types that no search has."""
+        if not isinstance(rankings, Mapping):
+            raise DataError(
+                f"rankings is a {type(rankings).__name__}; expected rankers mapped to their documents, best first."
+            )
+        if pinned is not None and not isinstance(pinned, Mapping):
+            raise DataError(f"pinned is a {type(pinned).__name__}; expected positions mapped to documents.")
+        for name, value in (("unit", unit), ("query", query), ("salt", salt)):
+            if not isinstance(value, str):
+                raise DataError(f"{name} is {_spell(value)}; expected a string.")
+        if not unit:
+            raise DataError("unit is empty; expected who searches, such as the id of a user or a session.")
+        if type(page) is not int or page < 1:
+            raise DataError(f"page is {_spell(page)}; expected a number from 1.")
+        read = {_name(ranker): _documents(ranker, documents) for ranker, documents in rankings.items()}
+        pins = {_position(place): _document("pinned", document) for place, document in (pinned or {}).items()}
+        return cls(read, unit, query, page, pins, salt)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the body that the service is sent."""
+        body: dict[str, Any] = {"rankings": self.rankings, "unit": self.unit, "query": self.query, "page": self.page}
+        if self.pinned:
+            body["pinned"] = {str(position): document for position, document in self.pinned.items()}
+        if self.salt:
+            body["salt"] = self.salt
+        return body
+
+    def fall_back(self, control: str, k: int, reason: str) -> Page:
+        """Return this page of the control's list, of the first ranker that answered if the control did not."""
+        present = [documents for documents in self.rankings.values() if documents]
+        chosen = self.rankings.get(control) or (present[0] if present else [])
+        shown = with_pins(dict.fromkeys(chosen), self.pinned, max(self.page * k, *self.pinned, 0) + 1)
+        return Page(tuple(shown[(self.page - 1) * k : self.page * k]), None, fallback=True, reason=reason)
+
+
+def check_control(control: str, k: int) -> None:
+    """Refuse what fallbacks cannot be made of."""
+    if not isinstance(control, str) or not control:
+        raise DataError(f"control is {_spell(control)}; expected the name of the ranker to fall back to.")
+    if type(k) is not int or k < 1:
+        raise DataError(f"k is {_spell(k)}; expected how many results a page has, from 1.")
+
+
+def _name(ranker: Any) -> str:
+    if not isinstance(ranker, str):
+        raise DataError(f"a ranker is {_spell(ranker)}; expected its name, a string.")
+    return ranker
+
+
+def _documents(ranker: str, documents: Any) -> list[Document] | None:
+    if documents is None:
+        return None
+    try:
+        found = list(documents)
+    except TypeError:
+        raise DataError(
+            f"rankings[{ranker!r}] is {_spell(documents)}; expected documents, best first, or None if it failed."
+        ) from None
+    if all(type(document) is str or type(document) is int for document in found):
+        return found
+    return [_document(f"rankings[{ranker!r}]", document) for document in found]
+
+
+def _document(where: str, document: Any) -> Document:
+    if isinstance(document, str):
+        return str(document)
+    try:
+        if isinstance(document, bool):
+            raise TypeError
+        return operator.index(document)
+    except TypeError:
+        raise DataError(f"{where} holds {_spell(document)}; expected ids, which are strings or integers.") from None
+
+
+def _position(place: Any) -> int:
+    if type(place) is not int or place < 0:
+        raise DataError(f"a pinned position is {_spell(place)}; expected a number from 0.")
+    return place
+
+
+def _spell(value: Any) -> str:
+    found = repr(value)
+    return found if len(found) <= 80 else found[:77] + "..."

@@ -1,0 +1,65 @@
+"""The service in processes of their own, which can be killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+
+API = "/api/v1"
+SECRET = "a secret that survives restarts"
+COMMAND = [sys.executable, "-c", "import sys; from multileave.cli import main; sys.exit(main())", "serve", "--open"]
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class Process:
+    """A service on a database, ready when this returns."""
+
+    def __init__(self, database, log, port=None):
+        self.port = port or free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        environment = {**os.environ, "MULTILEAVE_SECRET": SECRET, "MULTILEAVE_FOLD_SECONDS": "0.1"}
+        with open(log, "ab") as stream:
+            self.process = subprocess.Popen(
+                [*COMMAND, "--db", database, "--port", str(self.port), "--log", "warning"],
+                env=environment, stdout=stream, stderr=stream,
+            )  # fmt: skip
+        end = time.monotonic() + 120
+        while not self._is_ready():
+            assert self.process.poll() is None, "the service ended; see its log"
+            assert time.monotonic() < end, "the service is not ready"
+            time.sleep(0.05)
+
+    def _is_ready(self):
+        try:
+            return httpx.get(f"{self.address}/readyz", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def post(self, path, body=None):
+        answer = httpx.post(f"{self.address}{API}{path}", json=body, timeout=60)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def get(self, path):
+        answer = httpx.get(f"{self.address}{API}{path}", timeout=60)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def kill(self):
+        """End it as a loss of power would end it, as far as a process can tell."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
