@@ -1,0 +1,5 @@
+"""Pages: the dashboard that people read, rendered on the server; `pages` is its router."""
+
+from multileave.live.pages.views import pages
+
+__all__ = ["pages"]

@@ -1,0 +1,183 @@
+"""Access: who looks at a page, what they may do, and what every answer carries.
+
+A session is a signed cookie that stands for a key. Forms carry a token that is tied to that cookie, or,
+before the login and where the service is open to all on this machine, to a random one of the visit.
+"""
+
+import secrets
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote
+
+from fastapi import Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+
+from multileave.errors import MultileaveError
+from multileave.live.exchange import Key
+from multileave.live.pages.rendering import cut, render
+from multileave.live.problems import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
+from multileave.live.service import Service
+
+__all__ = ["Admin", "Form", "PageRoute", "Reader", "Viewer", "Visitor", "answer", "close_session", "open_session"]
+
+SESSION = "multileave_session"
+VISIT = "multileave_visit"
+MOST_FORM = 1_000_000
+MOST_FIELDS = 100
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Who looks at a page: the key they came in with, or nobody, and the cookie that forms are tied to."""
+
+    service: Service
+    key: Key | None
+    cookie: str
+
+    @property
+    def admin(self) -> bool:
+        """Whether they may change things."""
+        return self.service.settings.open or (self.key is not None and self.key.role == "admin")
+
+    @property
+    def reader(self) -> bool:
+        """Whether they may look at experiments."""
+        return self.service.settings.open or self.key is not None
+
+    @property
+    def csrf(self) -> str:
+        """The token that their forms carry."""
+        return self.service.csrf(self.cookie)
+
+
+class PageRoute(APIRoute):
+    """A route for people: refusals are pages, a visitor without a session is sent to the login."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler with refusals rendered and headers set."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                response = await handler(request)
+            except Unauthorized as problem:
+                response = _to_login(request, problem)
+            except MultileaveError as problem:
+                response = _refusal(request, problem)
+            response.headers.update(HEADERS)
+            response.headers.setdefault("Cache-Control", "no-store")
+            fresh = getattr(request.state, "fresh_visit", None)
+            if fresh is not None:
+                _set(request.app.state.service, response, VISIT, fresh, None)
+            return response
+
+        return handle
+
+
+def answer(request: Request, viewer: Viewer, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a rendered page."""
+    return HTMLResponse(render(template, viewer=viewer, path=request.url.path, **values), status)
+
+
+def open_session(service: Service, response: Response, key: Key) -> None:
+    """Log in: keep a signed cookie that stands for a key."""
+    _set(service, response, SESSION, service.open_session(key), round(service.settings.session_hours * 3600))
+
+
+def close_session(service: Service, response: Response) -> None:
+    """Log out: drop the cookie."""
+    _set(service, response, SESSION, "", 0)
+
+
+def _set(service: Service, response: Response, name: str, value: str, seconds: int | None) -> None:
+    response.set_cookie(
+        name, value, max_age=seconds, path="/", httponly=True, samesite="strict", secure=service.settings.secure_cookies
+    )
+
+
+def _visitor(request: Request) -> Viewer:
+    service: Service = request.app.state.service
+    cookie = request.cookies.get(SESSION, "")
+    key = service.session(cookie) if cookie else None
+    if key is not None and key.role in ("read", "admin"):
+        return Viewer(service, key, cookie)
+    visit = request.cookies.get(VISIT, "")
+    if not 20 <= len(visit) <= 100:
+        fresh: str | None = getattr(request.state, "fresh_visit", None)
+        visit = request.state.fresh_visit = fresh or secrets.token_urlsafe(24)
+    return Viewer(service, None, visit)
+
+
+Visitor = Annotated[Viewer, Depends(_visitor)]
+
+
+def _reader(visitor: Visitor) -> Viewer:
+    if not visitor.reader:
+        raise Unauthorized("this page is behind a login. Log in with an admin or a read key.")
+    return visitor
+
+
+Reader = Annotated[Viewer, Depends(_reader)]
+
+
+def _admin(reader: Reader) -> Viewer:
+    if not reader.admin:
+        raise Forbidden("a read key may look and change nothing. Log in with an admin key.")
+    return reader
+
+
+Admin = Annotated[Viewer, Depends(_admin)]
+
+
+async def _form(request: Request, visitor: Visitor) -> dict[str, str]:
+    """Return the fields of a form that was sent from one of our own pages, checked to be."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Invalid(f"the form came as {cut(kind or 'nothing')!r}; expected application/x-www-form-urlencoded.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_FORM:
+            raise TooLarge(f"the form has over {MOST_FORM:,} bytes; at most that many are read. Shorten it.")
+    try:
+        fields = parse_qsl(
+            body.decode("ascii", "replace"), keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS
+        )
+    except ValueError:
+        raise Invalid(f"the form has over {MOST_FIELDS} fields; at most that many are read.") from None
+    form = dict(fields)
+    token = form.pop("csrf", "")
+    if not visitor.service.csrf_matches(visitor.cookie, token):
+        raise Forbidden("the form did not come from this page, or the page is of an earlier login. Load it again.")
+    return form
+
+
+Form = Annotated[dict[str, str], Depends(_form)]
+
+
+def _to_login(request: Request, problem: Problem) -> Response:
+    if request.url.path.endswith("/live"):
+        return HTMLResponse("", problem.status)
+    here = quote(request.url.path) if request.method == "GET" else "/"
+    return RedirectResponse("/login" if here == "/" else f"/login?next={here}", 303)
+
+
+def _refusal(request: Request, problem: MultileaveError) -> Response:
+    status = problem.status if isinstance(problem, Problem) else Invalid.status
+    titles = {Forbidden.status: "Not allowed", NotFound.status: "Not found", TooLarge.status: "Too large"}
+    title = titles.get(status, "Refused")
+    return answer(
+        request, _visitor(request), "refusal.html", status=status, title=title, message=cut(str(problem), 600)
+    )

@@ -1,0 +1,162 @@
+"""Pairs: a verdict as rows of a forest plot, a matrix, and curves over time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from markupsafe import Markup
+
+from multileave.live.exchange import Look
+from multileave.live.pages.svg import Point, Scale, curve, forest_axis, forest_strip, scale_of
+from multileave.live.pages.waiting import wait
+from multileave.stats import PairVerdict, Verdict
+from multileave.stats.wording import cells
+
+__all__ = ["Cell", "Curves", "Forest", "PairRow", "curves_of", "drawn_rankers", "forest_of", "matrix_of"]
+
+MOST_DRAWN = 12  # rankers on a page that is refreshed all the time; a page of its own shows all
+MOST_LOOKS = 40
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """A row of the forest plot: the first ranker against the second."""
+
+    first: str
+    second: str
+    kind: str
+    strip: Markup
+    preference: str
+    low: str
+    high: str
+    p: str
+    share: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Every pair against the control, the others, and the axis below them."""
+
+    against_control: tuple[PairRow, ...]
+    others: tuple[PairRow, ...]
+    axis: Markup
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the matrix: how much the ranker of the row is preferred to that of the column."""
+
+    text: str
+    shade: str
+    decided: bool
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Preferences over time against the control: a panel per ranker, and a table of them all."""
+
+    panels: tuple[tuple[str, str, Markup], ...]
+    rows: tuple[tuple[datetime, int, tuple[str, ...]], ...]
+    looks: int
+
+
+def drawn_rankers(verdict: Verdict, control: str, most: int = MOST_DRAWN) -> tuple[str, ...]:
+    """Return the rankers that are drawn, best first: the most preferred, and the control."""
+    best = [name for name in verdict.copeland if name != control][: most - 1]
+    return tuple(name for name in verdict.copeland if name in best or name == control)
+
+
+def forest_of(verdict: Verdict, control: str, drawn: Sequence[str], per_day: float | None) -> Forest:
+    """Return the pairs of some rankers as rows; per_day: new units, for how long a pair is open yet."""
+    others = [name for name in drawn if name != control]
+    against = [verdict.pair(name, control) for name in others]
+    between = [verdict.pair(first, second) for n, first in enumerate(others) for second in others[n + 1 :]]
+    between = [pair if pair.preference >= 0.0 else pair.reversed for pair in between]
+    scale = scale_of([(pair.preference, pair.low, pair.high) for pair in (*against, *between)])
+    texts = cells(replace(verdict, pairs=(*against, *between)))
+    rows = tuple(
+        _row(pair, text, scale, per_day) for pair, text in zip((*against, *between), texts, strict=True)
+    )  # fmt: skip
+    return Forest(rows[: len(against)], rows[len(against) :], forest_axis(scale))
+
+
+def _row(pair: PairVerdict, text: tuple[str, ...], scale: Scale, per_day: float | None) -> PairRow:
+    first, second, preference, low, high, _, p, share, _ = text
+    if pair.significant:
+        words = "preferred" if pair.preference > 0.0 else "not preferred"
+    else:
+        words = "open" if per_day is None or pair.more_units is None else f"open, {wait(pair.more_units, per_day)}"
+    strip = forest_strip(pair.preference, pair.low, pair.high, scale, _kind(pair))
+    return PairRow(first, second, _kind(pair), strip, _signed(preference), _minus(low), _minus(high), p, share, words)
+
+
+def matrix_of(verdict: Verdict, drawn: Sequence[str]) -> list[tuple[str, list[Cell | None]]]:
+    """Return each drawn ranker with its cells against all drawn, None against itself."""
+    pairs = {(n, m): verdict.pair(n, m) for n in drawn for m in drawn if n != m}
+    limit = max((abs(pair.preference) for pair in pairs.values()), default=0.0) or 1.0
+    keys = list(pairs)
+    texts = cells(replace(verdict, pairs=tuple(pairs.values())))
+    made = {key: _cell(pairs[key], text[2], limit) for key, text in zip(keys, texts, strict=True)}
+    return [(n, [made.get((n, m)) for m in drawn]) for n in drawn]
+
+
+def _cell(pair: PairVerdict, text: str, limit: float) -> Cell:
+    part = abs(pair.preference) / limit
+    strength = 0 if part < 0.02 else 1 if part < 0.34 else 2 if part < 0.67 else 3
+    side = "even" if not strength else f"{'up' if pair.preference > 0 else 'down'}-{strength}"
+    return Cell(_signed(text), side, pair.significant)
+
+
+def curves_of(history: Sequence[Look], verdict: Verdict, control: str, drawn: Sequence[str]) -> Curves | None:
+    """Return the curves of drawn rankers against the control, None before there are two looks."""
+    if len(history) < 2:
+        return None
+    chosen = _spread(history, MOST_LOOKS)
+    others = [name for name in drawn if name != control]
+    lines = {name: [_point(look, name, control) for look in chosen] for name in others}
+    settled = [point for line in lines.values() for point in line[len(line) // 4 :] if point is not None]
+    values = scale_of([(point.preference, point.low, point.high) for point in settled])
+    moments = Scale(chosen[0].at.timestamp(), max(chosen[-1].at.timestamp(), chosen[0].at.timestamp() + 1.0))
+    panels = []
+    for name, line in lines.items():
+        kind = _kind(verdict.pair(name, control))
+        panels.append((name, kind, curve([point for point in line if point is not None], moments, values, kind)))
+    rows = tuple(
+        (look.at, look.units, tuple(_spelled(lines[name][n]) for name in others)) for n, look in enumerate(chosen)
+    )  # fmt: skip
+    return Curves(tuple(panels), rows, len(history))
+
+
+def _spread(history: Sequence[Look], most: int) -> list[Look]:
+    """Return at most so many looks, evenly spread, the first and the last among them."""
+    if len(history) <= most:
+        return list(history)
+    return [history[round(n * (len(history) - 1) / (most - 1))] for n in range(most)]
+
+
+def _point(look: Look, name: str, control: str) -> Point | None:
+    for first, second, preference, low, high in look.pairs:
+        if (first, second) == (name, control):
+            return Point(look.at.timestamp(), preference, low, high)
+        if (first, second) == (control, name):
+            return Point(look.at.timestamp(), -preference, -high, -low)
+    return None
+
+
+def _kind(pair: PairVerdict) -> str:
+    return "open" if not pair.significant else "up" if pair.preference > 0.0 else "down"
+
+
+def _spelled(point: Point | None) -> str:
+    if point is None:
+        return "none yet"
+    return _minus(f"{point.preference:+.3g} ({point.low:.3g} to {point.high:.3g})")
+
+
+def _signed(number: str) -> str:
+    return _minus(number if number.startswith("-") or not float(number) else f"+{number}")
+
+
+def _minus(number: str) -> str:
+    return number.replace("-", "−")

@@ -1,0 +1,167 @@
+"""What the pages say and draw, from real verdicts."""
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2", reason="pip install 'multileave[live]'")
+
+from multileave.live.exchange import Look
+from multileave.live.experiment import Definition
+from multileave.live.pages.condition import balances_of, figures_of
+from multileave.live.pages.forms import definition_of, fields_of, method_choices
+from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of
+from multileave.live.pages.rendering import harmless, render
+from multileave.live.pages.svg import Scale, scale_of
+from multileave.live.pages.waiting import new_units_per_day, outlook, span, wait
+from multileave.methods import methods
+from multileave.outcome import Outcome
+from multileave.stats import Tally
+
+RANKERS = ("bm25", "dense", "ltr")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def verdict_of(units, means=(0.0, 0.02, 0.4)):
+    rng = np.random.default_rng(5)
+    tally = Tally(RANKERS)
+    for user in range(units):
+        tally.add(Outcome(RANKERS, "difference", rng.normal(means, 1.0)), unit=user)
+    return tally.verdict(interval="anytime")
+
+
+def look_of(verdict, at):
+    pairs = tuple((*pair.rankers, pair.preference, pair.low, pair.high) for pair in verdict.pairs)
+    return Look(at, verdict.impressions, verdict.units, pairs)
+
+
+def test_pairs_with_the_control_come_first_and_are_read_over_it():
+    verdict = verdict_of(600)
+    forest = forest_of(verdict, "dense", drawn_rankers(verdict, "dense"), None)
+    assert [(row.first, row.second) for row in forest.against_control] == [("ltr", "dense"), ("bm25", "dense")]
+    assert [(row.first, row.second) for row in forest.others] == [("ltr", "bm25")]
+    assert forest.against_control[0].words == "preferred"
+    assert forest.against_control[1].words == "open"
+    pair = verdict.pair("ltr", "dense")
+    assert float(forest.against_control[0].preference) == pytest.approx(pair.preference, abs=0.005)
+    assert 'class="strip up"' in forest.against_control[0].strip
+
+
+def test_the_matrix_is_antisymmetric_and_marks_what_is_decided():
+    matrix = dict(matrix_of(verdict_of(600), RANKERS))
+    assert [cell is None for cell in matrix["bm25"]] == [True, False, False]
+    upper, lower = matrix["ltr"][0], matrix["bm25"][2]
+    assert (upper.text[0], lower.text[0]) == ("+", "−")
+    assert upper.text[1:] == lower.text[1:]
+    assert (upper.shade, lower.shade, upper.decided) == ("up-3", "down-3", True)
+    assert not matrix["dense"][0].decided
+
+
+def test_a_strip_is_cut_where_an_interval_is_far_wider_than_the_rest():
+    verdict = verdict_of(600)
+    wide = replace(verdict, pairs=(replace(verdict.pairs[0], low=-9e4, high=9e4), *verdict.pairs[1:]))
+    forest = forest_of(wide, "bm25", RANKERS, None)
+    assert forest.against_control[0].strip.count('class="cut"') == 2
+    assert forest.against_control[1].strip.count('class="cut"') == 0
+
+
+def test_curves_read_pairs_either_way_and_have_a_table():
+    looks = [look_of(verdict_of(units), NOON + timedelta(hours=units)) for units in (50, 100, 200)]
+    verdict = verdict_of(200)
+    curves = curves_of(looks, verdict, "ltr", RANKERS)
+    assert [name for name, _, _ in curves.panels] == ["bm25", "dense"]
+    assert [units for _, units, _ in curves.rows] == [50, 100, 200]
+    assert float(curves.rows[-1][2][0].split()[0].replace("−", "-")) == pytest.approx(
+        verdict.pair("bm25", "ltr").preference, abs=0.005
+    )
+    assert curves_of(looks[:1], verdict, "ltr", RANKERS) is None
+
+
+def test_many_looks_are_spread_and_the_page_says_of_how_many():
+    verdict = verdict_of(50)
+    looks = [replace(look_of(verdict, NOON + timedelta(minutes=n)), units=n) for n in range(200)]
+    curves = curves_of(looks, verdict, "bm25", RANKERS)
+    assert (len(curves.rows), curves.looks) == (40, 200)
+    assert (curves.rows[0][1], curves.rows[-1][1]) == (0, 199)
+
+
+def test_scales_hold_zero_and_every_preference():
+    for estimates in ([], [(0.0, 0.0, 0.0)], [(0.3, 0.2, 0.4)], [(-2.0, -1e9, 1e9)], [(1e-9, -1e-9, 3e-9)]):
+        scale = scale_of(estimates)
+        assert scale.low < 0.0 < scale.high
+        assert all(scale.low <= preference <= scale.high for preference, _, _ in estimates)
+        assert 0.0 in scale.ticks()
+        assert 2 <= len(Scale(scale.low, scale.high).ticks()) <= 10 or math.isclose(scale.low, -scale.high)
+
+
+def test_the_rate_is_of_new_units_in_the_last_week_up_to_now():
+    looks = [Look(NOON - timedelta(days=30), 1, 1, ()), Look(NOON - timedelta(days=2), 9, 100, ()), Look(NOON, 9, 300, ())]
+    assert new_units_per_day(looks, NOON) == pytest.approx(100)
+    assert new_units_per_day(looks, NOON + timedelta(days=2)) == pytest.approx(50)
+    assert new_units_per_day(looks, NOON + timedelta(days=30)) is None
+    assert new_units_per_day(looks[:1], NOON) is None
+
+
+def test_waiting_is_said_in_words():
+    assert [wait(more, 100.0) for more in (1, 50, 300, 2_000, 10**6)] == [
+        "about 14 minutes", "about 12 hours", "about 3 days", "about 3 weeks", "over two years",
+    ]  # fmt: skip
+    assert span(0.0) == "under a minute"
+    verdict = verdict_of(60)
+    assert "more users until ltr is told from bm25" in outlook(verdict, "bm25", "user", None)
+    assert outlook(verdict, "bm25", "user", 1e6).startswith("Under a minute until ltr is told from bm25")
+    assert outlook(None, "bm25", "session", None) == "The first verdict comes with the second session."
+    assert outlook(verdict_of(3000, (0, 0.3, 0.4)), "bm25", "user", 9.0) == "Every ranker is told from bm25."
+    alike = verdict_of(400, (0.0, 0.0, 0.0))
+    far = replace(alike, pairs=tuple(replace(pair, more_units=None) for pair in alike.pairs))
+    assert "over 100 times as many users" in outlook(far, "bm25", "user", 9.0)
+
+
+def test_health_is_put_into_words():
+    health = replace(
+        verdict_of(60).health,
+        fallbacks=0.25,
+        missing={"ltr": 0.25, "bm25": 0.0},
+        first={"p": 0.0001, "rankers": {"ltr": [10.0, 20.0]}},
+    )
+    figures = {figure.words: figure.value for figure in figures_of(health, "user")}
+    assert figures["equally active users would know as much"] == "60"
+    assert figures["of the impressions miss ltr"] == "25 %"
+    assert not any("bm25" in words for words in figures)
+    [balance] = balances_of(health)
+    assert (balance.p, balance.rows) == ("p < 0.001", (("ltr", "10", "20.0"),))
+
+
+@pytest.mark.parametrize("share", [0.07, 0.1, 1 / 3, 1.0])
+@pytest.mark.parametrize("method", [*methods()])
+def test_a_definition_survives_its_form(method, share):
+    definition = Definition(
+        "A <name>", ("b", "c"), "c", method, group="g", share=share, retention_days=0.5, window=90.0,
+        actions=("click", "a, b"), keep_queries=True, hash_units=False,
+    )  # fmt: skip
+    made = definition_of(fields_of(definition))
+    assert replace(made, share=share) == definition
+    assert made.share == pytest.approx(share, abs=1e-9)
+
+
+def test_the_recommended_method_is_offered_first_and_all_are():
+    choices = method_choices()
+    assert choices[0].name == "dpm"
+    assert "recommended" in choices[0].words
+    assert {choice.name for choice in choices} == set(methods())
+
+
+def test_nothing_invisible_reaches_a_page():
+    every = "".join(map(chr, range(0x11000)))
+    shown = harmless(every)
+    shown.encode("utf-8")
+    assert not set(shown) & {"\x00", "\x1b", "\x7f", "\x85", "\u202e", "\u2028", "\ufeff", "\udfff", "\u200b"}
+    assert {"é", "漢", "\n", "א"} <= set(shown)
+    assert "<b>" not in render("refusal.html", viewer=_Nobody, path="/", title="t", message="<b>\x00")
+
+
+class _Nobody:
+    reader = False
