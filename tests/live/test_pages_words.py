@@ -97,10 +97,15 @@ def test_scales_hold_zero_and_every_preference():
         assert 2 <= len(Scale(scale.low, scale.high).ticks()) <= 10 or math.isclose(scale.low, -scale.high)
 
 
-def test_the_rate_is_of_new_units_in_the_last_week_up_to_now():
-    looks = [Look(NOON - timedelta(days=30), 1, 1, ()), Look(NOON - timedelta(days=2), 9, 100, ()), Look(NOON, 9, 300, ())]
-    assert new_units_per_day(looks, NOON) == pytest.approx(100)
-    assert new_units_per_day(looks, NOON + timedelta(days=2)) == pytest.approx(50)
+def test_the_rate_is_of_new_units_in_about_the_last_week_up_to_now():
+    looks = [
+        Look(NOON - timedelta(days=30), 1, 1, ()),
+        Look(NOON - timedelta(days=2), 9, 100, ()),
+        Look(NOON, 9, 300, ()),
+    ]
+    assert new_units_per_day(looks, NOON) == pytest.approx(299 / 30)
+    assert new_units_per_day(looks[1:], NOON) == pytest.approx(100)
+    assert new_units_per_day(looks, NOON + timedelta(days=5)) == pytest.approx(200 / 7)
     assert new_units_per_day(looks, NOON + timedelta(days=30)) is None
     assert new_units_per_day(looks[:1], NOON) is None
 

@@ -15,6 +15,7 @@ from multileave.live.cors import EventsFromBrowsers
 from multileave.live.envelope import Envelope
 from multileave.live.metrics import Metrics
 from multileave.live.openapi import describe
+from multileave.live.pages import pages
 from multileave.live.refusals import handle_refusals
 from multileave.live.routes import API, experiments, keys, operations, reading, traffic
 from multileave.live.service import Service
@@ -43,7 +44,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics
     handle_refusals(app)
     # Declared flat and with what searches wait for first: the first route that matches is taken.
-    for router in (traffic.router, reading.router, experiments.router, keys.router, operations.router):
+    for router in (traffic.router, reading.router, experiments.router, keys.router, operations.router, pages):
         app.router.routes.extend(router.routes)
     return app
 

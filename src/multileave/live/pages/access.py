@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
 from multileave.errors import MultileaveError
+from multileave.live.access import check_open, service_of
 from multileave.live.exchange import Key
 from multileave.live.pages.rendering import cut, render
 from multileave.live.problems import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
@@ -31,10 +32,7 @@ HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # without a referrer, browsers send forms with the origin "null"
 }
 
 
@@ -77,10 +75,9 @@ class PageRoute(APIRoute):
             except MultileaveError as problem:
                 response = _refusal(request, problem)
             response.headers.update(HEADERS)
-            response.headers.setdefault("Cache-Control", "no-store")
             fresh = getattr(request.state, "fresh_visit", None)
             if fresh is not None:
-                _set(request.app.state.service, response, VISIT, fresh, None)
+                _set(service_of(request), response, VISIT, fresh, None)
             return response
 
         return handle
@@ -108,7 +105,7 @@ def _set(service: Service, response: Response, name: str, value: str, seconds: i
 
 
 def _visitor(request: Request) -> Viewer:
-    service: Service = request.app.state.service
+    service = service_of(request)
     cookie = request.cookies.get(SESSION, "")
     key = service.session(cookie) if cookie else None
     if key is not None and key.role in ("read", "admin"):
@@ -123,7 +120,9 @@ def _visitor(request: Request) -> Viewer:
 Visitor = Annotated[Viewer, Depends(_visitor)]
 
 
-def _reader(visitor: Visitor) -> Viewer:
+def _reader(request: Request, visitor: Visitor) -> Viewer:
+    if visitor.service.settings.open:
+        check_open(request)
     if not visitor.reader:
         raise Unauthorized("this page is behind a login. Log in with an admin or a read key.")
     return visitor

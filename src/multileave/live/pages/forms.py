@@ -14,7 +14,7 @@ LONGEST_FIELD = 20_000
 HOUR = 3600.0
 EMPTY = {
     "name": "", "rankers": "", "control": "", "method": "dpm", "parameters": "", "k": "10", "pages": "1",
-    "actions": "click", "unit": "user", "confidence": "95", "window": "24", "group": "", "share": "100",
+    "actions": "click", "dwell": "30", "unit": "user", "confidence": "95", "window": "24", "group": "", "share": "100",
     "hash_units": "yes", "keep_queries": "", "retention": "",
 }  # fmt: skip
 
@@ -55,6 +55,7 @@ def fields_of(definition: Definition | None) -> dict[str, str]:
         "k": str(definition.k),
         "pages": str(definition.pages),
         "actions": "\n".join(definition.actions),
+        "dwell": _short(definition.dwell),
         "unit": definition.unit,
         "confidence": _short(100 * definition.confidence),
         "window": _short(definition.window / HOUR),
@@ -86,6 +87,7 @@ def definition_of(form: Mapping[str, str]) -> Definition:
         "k": _whole("k", given["k"]),
         "pages": _whole("pages", given["pages"]),
         "actions": _lines(given["actions"]),
+        "dwell": number("dwell", given["dwell"]),
         "unit": given["unit"],
         "confidence": number("confidence", given["confidence"]) / 100,
         "window": number("window", given["window"]) * HOUR,

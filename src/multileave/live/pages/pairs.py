@@ -12,7 +12,17 @@ from multileave.live.pages.waiting import wait
 from multileave.stats import PairVerdict, Verdict
 from multileave.stats.wording import cells
 
-__all__ = ["Cell", "Curves", "Forest", "PairRow", "curves_of", "drawn_rankers", "forest_of", "matrix_of"]
+__all__ = [
+    "Cell",
+    "Curves",
+    "Forest",
+    "PairRow",
+    "curves_of",
+    "drawn_rankers",
+    "forest_of",
+    "matrix_of",
+    "with_present",
+]
 
 MOST_DRAWN = 12  # rankers on a page that is refreshed all the time; a page of its own shows all
 MOST_LOOKS = 40
@@ -126,6 +136,12 @@ def curves_of(history: Sequence[Look], verdict: Verdict, control: str, drawn: Se
         (look.at, look.units, tuple(_spelled(lines[name][n]) for name in others)) for n, look in enumerate(chosen)
     )  # fmt: skip
     return Curves(tuple(panels), rows, len(history))
+
+
+def with_present(history: Sequence[Look], verdict: Verdict, at: datetime) -> list[Look]:
+    """Return the looks that were kept, and what is known now; they are kept ever more rarely."""
+    pairs = tuple((*pair.rankers, pair.preference, pair.low, pair.high) for pair in verdict.pairs)
+    return [*history, Look(at, verdict.impressions, verdict.units, pairs)]
 
 
 def _spread(history: Sequence[Look], most: int) -> list[Look]:

@@ -7,12 +7,13 @@ says what was done, or with the form again and what is wrong in it.
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from multileave.errors import MultileaveError
+from multileave.live.exchange import Look, Role
 from multileave.live.experiment import Definition, Experiment
 from multileave.live.pages.access import (
     Admin,
@@ -28,7 +29,7 @@ from multileave.live.pages.access import (
 from multileave.live.pages.condition import balances_of, figures_of
 from multileave.live.pages.forms import definition_of, fields_of, method_choices, number, setting_of
 from multileave.live.pages.impressions import impression_page
-from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of
+from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of, with_present
 from multileave.live.pages.rendering import STATIC, cut, static_file
 from multileave.live.pages.waiting import new_units_per_day, outlook
 from multileave.live.problems import Invalid, NotFound
@@ -231,11 +232,8 @@ def keys(request: Request, admin: Admin, done: str = "") -> Response:
 @pages.post("/keys")
 def create_key(request: Request, admin: Admin, form: Form) -> Response:
     """Create a key, and show its text this once."""
-    role = form.get("role", "")
     try:
-        if role not in ("ingest", "read", "admin"):
-            raise Invalid(f"role is {cut(role)!r}; expected ingest, read or admin.")
-        key, text = admin.service.create_key(form.get("name", "").strip(), role)
+        key, text = admin.service.create_key(form.get("name", "").strip(), cast(Role, form.get("role", "")))
     except MultileaveError as problem:
         return _keys(request, admin, status=422, error=cut(str(problem), 600))
     return _keys(request, admin, made=key, text=text)
@@ -260,8 +258,10 @@ def _live(reader: Viewer, asked: Experiment, action: str, most: int | None = Non
     verdict = service.verdict(asked.number, action)
     history = service.history(asked.number, action)
     health = service.health(asked.number)
-    running = asked.status == "running"
-    per_day = new_units_per_day(history, datetime.now(UTC)) if running else None
+    running, now = asked.status == "running", datetime.now(UTC)
+    if verdict is not None:
+        history = with_present(history, verdict, asked.stopped or now)
+    per_day = new_units_per_day(history, now) if running else None
     values: dict[str, Any] = {
         "experiment": asked,
         "definition": definition,
@@ -284,7 +284,7 @@ def _live(reader: Viewer, asked: Experiment, action: str, most: int | None = Non
 
 
 def _plots(
-    verdict: Verdict, history: list[Any], definition: Definition, per_day: float | None, most: int | None
+    verdict: Verdict, history: list[Look], definition: Definition, per_day: float | None, most: int | None
 ) -> dict[str, Any]:
     drawn = drawn_rankers(verdict, definition.control, *([] if most is None else [most]))
     return {

@@ -15,12 +15,13 @@ SPANS = ((60.0, "minute"), (3600.0, "hour"), (DAY, "day"), (7 * DAY, "week"), (3
 
 
 def new_units_per_day(history: Sequence[Look], now: datetime) -> float | None:
-    """Return how many new units came per day in the last week, None where too little is known."""
-    recent = [look for look in history if now - look.at <= RECENT]
-    if len(recent) < 2:
+    """Return how many new units came per day in about the last week, None where too little is known."""
+    if len(history) < 2:
         return None
-    seconds = (now - recent[0].at).total_seconds()
-    new = recent[-1].units - recent[0].units
+    earlier = [look for look in history if now - look.at >= RECENT]
+    base = earlier[-1] if earlier else history[0]
+    seconds = (now - base.at).total_seconds()
+    new = history[-1].units - base.units
     return new / seconds * DAY if seconds >= LEAST and new > 0 else None
 
 
