@@ -232,7 +232,8 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
     [("rankers", "one", "there are 1 rankers"), ("control", "nobody", "control is"), ("k", "ten", "k is"),
      ("share", "200", "share is"), ("parameters", "rho=1", "dpm has no parameter"), ("name", "", "name is"),
      ("name", "x" * 900_000, "name has 900,000"), ("retention", "long", "retention is"),
-     ("method", "magic", "no method"), ("name", "\x00", "name is"), ("confidence", "nan", "confidence is"), ("window", "1e400", "window is")],
+     ("method", "magic", "no method"), ("name", "\x00", "name is"), ("confidence", "nan", "confidence is"),
+     ("window", "1e400", "window is")],
 )  # fmt: skip
 def test_a_wrong_form_comes_back_with_what_is_wrong_and_what_was_typed(admin, service, field, value, says):
     form = {"csrf": token(admin, "/"), "name": "Kept <as typed>", "rankers": "a\nb\nc", "unit": "visit", field: value}
@@ -279,7 +280,8 @@ def test_hostile_addresses_are_refused_politely(admin):
     paths = [
         "/experiments/0", "/experiments/77", f"/experiments/{10**40}", "/experiments/2/impressions/nothing",
         "/experiments/2/impressions/%00", "/experiments/2/impressions/%ED%A0%80",
-        "/experiments/2/impressions/" + "x" * 3000, "/experiments/2?action=%3Cb%3E", "/static/../views.py", "/static/%2e%2e/views.py", "/static/nothing",
+        "/experiments/2/impressions/" + "x" * 3000, "/experiments/2?action=%3Cb%3E",
+        "/static/../views.py", "/static/%2e%2e/views.py", "/static/nothing",
     ]  # fmt: skip
     for path in paths:
         answer = admin.get(path)

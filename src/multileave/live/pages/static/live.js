@@ -20,30 +20,38 @@
   }
 
   function alike(old, fresh) {
-    return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName && (old.id || "") === (fresh.id || "");
+    return old.nodeName === fresh.nodeName && (old.id || "") === (fresh.id || "");
   }
 
+  function sibling(from, id) {
+    for (let node = from; node && id; node = node.nextSibling) if (node.id === id) return node;
+    return null;
+  }
+
+  // What has an id is found again by it wherever it stands; the rest is paired in order.
   function children(old, fresh) {
     const wanted = new Set(Array.from(fresh.children, (child) => child.id).filter(Boolean));
     let here = old.firstChild;
+    const drop = () => {
+      const gone = here;
+      here = here.nextSibling;
+      gone.remove();
+    };
     for (const child of Array.from(fresh.childNodes)) {
-      while (here && here.id && here.id !== child.id && !wanted.has(here.id)) {
-        const gone = here;
-        here = here.nextSibling;
-        gone.remove();
-      }
-      if (here && alike(here, child)) {
+      const match = sibling(here, child.id);
+      if (match) {
+        while (here !== match && !wanted.has(here.id)) drop();
+        if (here === match) here = here.nextSibling;
+        else old.insertBefore(match, here);
+        merge(match, child);
+      } else if (here && !child.id && alike(here, child)) {
         merge(here, child);
         here = here.nextSibling;
       } else {
         old.insertBefore(child, here);
       }
     }
-    while (here) {
-      const gone = here;
-      here = here.nextSibling;
-      gone.remove();
-    }
+    while (here) drop();
   }
 
   function merge(old, fresh) {
@@ -64,10 +72,10 @@
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
-      const fresh = document.createElement("div");
-      fresh.append(new DOMParser().parseFromString(await answer.text(), "text/html").body);
+      const fresh = document.createElement("template");
+      fresh.innerHTML = await answer.text();
       if (!paused) {
-        children(live, fresh.firstChild);
+        children(live, fresh.content);
         note.textContent = "Refreshed at " + new Date().toLocaleTimeString() + ".";
       }
     } catch {
