@@ -322,6 +322,21 @@ def test_an_impression_shows_who_contributed_what(service, admin):
     assert "hidden" in text
 
 
+def test_an_impression_says_which_rankers_failed(service, admin):
+    def shown(**rankings):
+        request = ShowRequest(rankings, unit=f"user of {len(rankings)}")
+        assert asyncio.run(service.show(2, request)).recorded
+        newest = max(service.recent(2), key=lambda one: one.at)
+        return admin.get(f"/experiments/2/impressions/{newest.key}").text
+
+    two = shown(bm25=RANKINGS["bm25"], ltr=RANKINGS["ltr"])
+    assert re.search(r'Missing, as they failed or were late: <span class="name">dense</span>\.', two)
+    assert "Documents as shown" in two
+    one = shown(bm25=RANKINGS["bm25"])
+    assert "No list was drawn" in one
+    assert "Documents as shown" not in one
+
+
 def test_many_rankers_are_drawn_in_part_and_all_on_a_page_of_their_own(service, admin):
     names = [f"ranker-{n}" for n in range(20)]
     number = service.create(Definition("Many", tuple(names), "ranker-7", k=4)).number

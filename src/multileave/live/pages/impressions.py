@@ -89,9 +89,9 @@ def _sentence(detail: ImpressionDetail) -> str:
     totals = [sum(row) for row in detail.preferences]
     order = sorted(range(len(totals)), key=lambda n: -totals[n])
     if not any(value for row in detail.preferences for value in row):
-        return "It prefers nobody." if detail.events else "Nothing was clicked, so it prefers nobody."
-    return "Taken alone it prefers, best first: " + ", ".join(
-        f"{detail.rankers[n]} ({_signed(totals[n] / max(len(totals) - 1, 1))})" for n in order
+        return "It prefers nobody." if detail.events else "Nothing was done with it, so it prefers nobody."
+    return "Its mean preference for each over the others: " + ", ".join(
+        f"{detail.rankers[n]} {_signed(totals[n] / max(len(totals) - 1, 1))}" for n in order
     )
 
 

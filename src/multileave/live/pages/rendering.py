@@ -88,11 +88,12 @@ def _moment(at: datetime) -> Markup:
 
 
 def _clock(at: datetime) -> Markup:
-    return _time(at, "%b %d, %H:%M:%S")
+    today = at.astimezone(UTC).date() == datetime.now(UTC).date()
+    return _time(at, "%H:%M:%S" if today else "%b %d, %H:%M:%S")
 
 
 def _time(at: datetime, form: str) -> Markup:
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    at = at.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), at.strftime(form))
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 __all__ = ["Point", "Scale", "curve", "forest_axis", "forest_strip", "scale_of"]
 
 SIDE = 1000.0  # of the square that curves are drawn in
+PLOT, GUTTER = "88%", "90%"  # the labels of a curve stand right of it
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,14 @@ def curve(points: Sequence[Point], moments: Scale, values: Scale, kind: str) -> 
     lower = [(point.at, point.low) for point in reversed(points)]
     line = [(point.at, point.preference) for point in points]
     grid = "".join(
-        f'<line class="{"zero" if tick == 0.0 else "grid"}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-        f'<text x="2" y="{y}" dy="-3">{_label(tick)}</text>'
+        f'<line class="{"zero" if tick == 0.0 else "grid"}" x1="0" x2="{PLOT}" y1="{y}" y2="{y}"/>'
+        f'<text x="{GUTTER}" y="{y}" dy="3.5">{_label(tick)}</text>'
         for tick in values.ticks()
         for y in [f"{100 - 100 * values.part(tick):.2f}%"]
     )
     return Markup(
         f'<svg class="curve {kind}" aria-hidden="true" focusable="false" width="100%" height="120">{grid}'
-        f'<svg viewBox="0 0 {SIDE:g} {SIDE:g}" preserveAspectRatio="none" width="100%" height="100%">'
+        f'<svg viewBox="0 0 {SIDE:g} {SIDE:g}" preserveAspectRatio="none" width="{PLOT}" height="100%">'
         f'<polygon class="band" points="{_path(upper + lower, moments, values)}"/>'
         f'<polyline class="line" points="{_path(line, moments, values)}"/></svg></svg>'
     )

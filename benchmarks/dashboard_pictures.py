@@ -1,0 +1,135 @@
+"""Pictures of the dashboard for the docs: simulated searchers use a service, and Chromium looks at its pages.
+
+    python benchmarks/dashboard_pictures.py --out docs/images [--users 2500] [--seconds 20]
+
+Needs `pip install 'multileave[dev]'` and Chromium. Writes PNGs, wide and narrow, light and dark.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import uvicorn
+from playwright.sync_api import Browser, sync_playwright
+
+from multileave.live.app import create_app
+from multileave.live.exchange import Event, ShowRequest
+from multileave.live.experiment import Definition
+from multileave.live.service import Service
+from multileave.live.settings import Settings
+
+QUALITY = {"bm25": 1.1, "dense": 0.95, "hybrid": 0.75, "ltr-2026": 0.55}  # how much noise hides relevance
+QUERIES = ("trail running shoes", "wool socks", "rain jacket", "tent for two", "head torch", "water filter")
+WIDE, NARROW = {"width": 1180, "height": 760}, {"width": 390, "height": 780}
+
+
+def rankings(rng: random.Random) -> tuple[dict[str, list[str] | None], dict[str, float]]:
+    """Return what the rankers make of a query with 25 products, and how relevant each of those is."""
+    relevance = {f"sku-{rng.randrange(10_000):04d}": rng.random() ** 2 for _ in range(25)}
+    ranked: dict[str, list[str] | None] = {
+        name: sorted(relevance, key=lambda item: -relevance[item] + rng.gauss(0.0, noise) * 0.35)
+        for name, noise in QUALITY.items()
+    }
+    if rng.random() < 0.004:
+        ranked["dense"] = None
+    return ranked, relevance
+
+
+async def search(service: Service, number: int, user: int, rng: random.Random) -> None:
+    """Let a user search once or twice, click what is relevant, and buy some of it."""
+    for visit in range(rng.choice((1, 1, 2))):
+        ranked, relevance = rankings(rng)
+        request = ShowRequest(ranked, unit=f"user-{user}", query=rng.choice(QUERIES), salt=str(visit))
+        shown = await service.show(number, request)
+        events = []
+        for position, item in enumerate(shown.shown):
+            if shown.impression is not None and rng.random() < 0.5 * relevance[str(item)]:
+                name = f"{user}-{visit}-{position}"
+                events.append(Event(name, shown.impression, position=position, dwell=round(rng.expovariate(0.03), 1)))
+                if rng.random() < 0.15:
+                    events.append(Event(f"{name}-order", shown.impression, position=position, action="order"))
+        await service.record(events)
+
+
+async def searchers(service: Service, number: int, users: int, seconds: float) -> None:
+    """Let users come one after the other, spread over some time."""
+    rng = random.Random(8)
+    began = time.monotonic()
+    for user in range(users):
+        await search(service, number, user, rng)
+        await asyncio.sleep(max(0.0, began + seconds * user / users - time.monotonic()))
+        if user % 50 == 0:
+            await asyncio.to_thread(service.fold)
+
+
+def pictures(browser: Browser, address: str, key: str, out: Path) -> None:
+    """Take the pictures."""
+    for scheme in ("light", "dark"):
+        for size, viewport in (("wide", WIDE), ("narrow", NARROW)):
+            context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+            page = context.new_page()
+            page.goto(address)
+            page.fill("#key", key)
+            page.click("main button")
+            for name, path in (("experiments", "/"), ("experiment", "/experiments/2"), ("new", "/experiments/new")):
+                page.goto(address + path)
+                page.screenshot(path=out / f"dashboard-{name}-{size}-{scheme}.png", full_page=True)
+            page.goto(f"{address}/experiments/2")
+            page.locator("#live-recent tbody tr", has_not=page.locator("td:nth-child(6):text-is('0')")).locator(
+                "a"
+            ).first.click()
+            page.screenshot(path=out / f"dashboard-impression-{size}-{scheme}.png", full_page=True)
+            context.close()
+
+
+def main() -> None:
+    """Run a service, fill it, and look at it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--users", type=int, default=2500)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    given = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit("Chromium is absent: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(Settings(database=f"sqlite:///{folder}/pictures.db"))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.05)
+            service: Service = app.state.service
+            main_one = Definition(
+                "Autumn rerankers", tuple(QUALITY), "bm25", actions=("click", "order"), keep_queries=True, share=1.0
+            )
+            service.create(main_one.changed(name="Synonyms", rankers=["bm25", "bm25-synonyms"], share=0.2))
+            service.create(main_one)
+            for number in (1, 2):
+                service.start(number)
+            service.stop(1)
+            service.create(main_one.changed(name="Winter rerankers", method="tdm"))
+            asyncio.run(searchers(service, 2, given.users, given.seconds))
+            service.fold()
+            key = service.create_key("search team", "admin")[1]
+            address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+            arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+            given.out.mkdir(parents=True, exist_ok=True)
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+                pictures(browser, address, key, given.out)
+                browser.close()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+if __name__ == "__main__":
+    main()
