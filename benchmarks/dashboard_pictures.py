@@ -1,21 +1,25 @@
 """Pictures of the dashboard for the docs: simulated searchers use a service, and Chromium looks at its pages.
 
-    python benchmarks/dashboard_pictures.py --out docs/images [--users 2500] [--seconds 20]
+    python benchmarks/dashboard_pictures.py --out docs/images [--all] [--users 2500] [--seconds 20]
 
-Needs `pip install 'multileave[dev]'` and Chromium. Writes PNGs, wide and narrow, light and dark.
+Needs `pip install 'multileave[dev]'` and Chromium. Writes PNGs of few colours; --all writes every page, wide and
+narrow, light and dark, to be looked at.
 """
 
 import argparse
 import asyncio
 import os
 import random
+import re
 import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
+from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 from multileave.live.app import create_app
@@ -26,7 +30,19 @@ from multileave.live.settings import Settings
 
 QUALITY = {"bm25": 1.1, "dense": 0.95, "hybrid": 0.75, "ltr-2026": 0.55}  # how much noise hides relevance
 QUERIES = ("trail running shoes", "wool socks", "rain jacket", "tent for two", "head torch", "water filter")
-WIDE, NARROW = {"width": 1180, "height": 760}, {"width": 390, "height": 780}
+SIZES = {"wide": (1180, 760), "narrow": (390, 780)}
+PAGES = {
+    "experiments": "/",
+    "experiment": "/experiments/2",
+    "new": "/experiments/new",
+    "keys": "/keys",
+    "impression": "/experiments/2",
+}
+IN_THE_DOCS = (
+    "experiments-wide-dark", "experiment-wide-light", "experiment-narrow-dark", "impression-wide-dark",
+    "new-narrow-light",
+)  # fmt: skip
+COLOURS = 96
 
 
 def rankings(rng: random.Random) -> tuple[dict[str, list[str] | None], dict[str, float]]:
@@ -68,36 +84,40 @@ async def searchers(service: Service, number: int, users: int, seconds: float) -
             await asyncio.to_thread(service.fold)
 
 
-def pictures(browser: Browser, address: str, key: str, out: Path) -> None:
-    """Take the pictures."""
-    for scheme in ("light", "dark"):
-        for size, viewport in (("wide", WIDE), ("narrow", NARROW)):
-            context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-            page = context.new_page()
-            page.goto(address)
-            page.fill("#key", key)
-            page.click("main button")
-            for name, path in (("experiments", "/"), ("experiment", "/experiments/2"), ("new", "/experiments/new")):
-                page.goto(address + path)
-                page.screenshot(path=out / f"dashboard-{name}-{size}-{scheme}.png", full_page=True)
-            page.goto(f"{address}/experiments/2")
-            page.locator("#live-recent tbody tr", has_not=page.locator("td:nth-child(6):text-is('0')")).locator(
-                "a"
-            ).first.click()
-            page.screenshot(path=out / f"dashboard-impression-{size}-{scheme}.png", full_page=True)
-            context.close()
+def pictures(browser: Browser, address: str, key: str, out: Path, names: Sequence[str]) -> None:
+    """Take pictures; a name says the page, the size and the colour scheme."""
+    for name in names:
+        what, size, scheme = name.split("-")
+        width, height = SIZES[size]
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+        page = context.new_page()
+        page.goto(address)
+        page.fill("#key", key)
+        page.click("main button")
+        page.goto(address + PAGES[what])
+        if what == "impression":
+            clicks = page.locator("td:nth-child(6)", has_text=re.compile("[2-5]"))
+            page.locator("#live-recent tbody tr", has=clicks).locator("a").first.click()
+        path = out / f"dashboard-{name}.png"
+        page.screenshot(path=path, full_page=True)
+        with Image.open(path) as image:
+            few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
+        context.close()
 
 
 def main() -> None:
     """Run a service, fill it, and look at it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--users", type=int, default=2500)
     parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("Chromium is absent: apt-get install chromium")
+    every = [f"{what}-{size}-{scheme}" for what in PAGES for size in SIZES for scheme in ("light", "dark")]
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(database=f"sqlite:///{folder}/pictures.db"))
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
@@ -118,13 +138,13 @@ def main() -> None:
             service.create(main_one.changed(name="Winter rerankers", method="tdm"))
             asyncio.run(searchers(service, 2, given.users, given.seconds))
             service.fold()
-            key = service.create_key("search team", "admin")[1]
+            key = service.access.create_key("search team", "admin")[1]
             address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
             arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
             given.out.mkdir(parents=True, exist_ok=True)
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-                pictures(browser, address, key, given.out)
+                pictures(browser, address, key, given.out, every if given.all else IN_THE_DOCS)
                 browser.close()
         finally:
             server.should_exit = True

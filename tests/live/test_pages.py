@@ -73,14 +73,14 @@ def service(tmp_path):
 @pytest.fixture
 def admin(service):
     client = browser(service)
-    assert log_in(client, service.create_key("ops", "admin")[1]).status_code == 303
+    assert log_in(client, service.access.create_key("ops", "admin")[1]).status_code == 303
     return client
 
 
 @pytest.fixture
 def reader(service):
     client = browser(service)
-    client.key, text = service.create_key("analyst", "read")
+    client.key, text = service.access.create_key("analyst", "read")
     assert log_in(client, text).status_code == 303
     return client
 
@@ -101,7 +101,7 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_of_other_sites(tmp_pa
     client = browser(service)
     if secure:
         client.base_url = "https://127.0.0.1:8421"
-    answer = log_in(client, service.create_key("ops", "admin")[1], next="/keys")
+    answer = log_in(client, service.access.create_key("ops", "admin")[1], next="/keys")
     cookie = answer.headers["set-cookie"].lower()
     assert answer.headers["location"] == "/keys"
     assert "httponly" in cookie
@@ -113,7 +113,7 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_of_other_sites(tmp_pa
 
 def test_only_keys_that_may_look_open_a_session(service):
     client = browser(service)
-    for text in ("", "wrong", "x" * 5000, service.create_key("frontend", "ingest")[1]):
+    for text in ("", "wrong", "x" * 5000, service.access.create_key("frontend", "ingest")[1]):
         answer = log_in(client, text)
         assert answer.status_code == 401
         assert "multileave_session" not in answer.headers.get("set-cookie", "")
@@ -121,7 +121,7 @@ def test_only_keys_that_may_look_open_a_session(service):
 
 
 def test_a_revoked_key_ends_its_session_and_logging_out_does(service, admin, reader):
-    service.revoke_key(reader.key.number)
+    service.access.revoke_key(reader.key.number)
     assert reader.get("/").status_code == 303
     answer = admin.post("/logout", data={"csrf": token(admin, "/")})
     assert answer.headers["location"] == "/login"
@@ -133,28 +133,28 @@ def test_a_revoked_key_ends_its_session_and_logging_out_does(service, admin, rea
 )
 def test_the_login_never_leads_elsewhere(service, target):
     client = browser(service)
-    answer = log_in(client, service.create_key("ops", "admin")[1], next=target)
+    answer = log_in(client, service.access.create_key("ops", "admin")[1], next=target)
     assert answer.headers["location"] == "/"
     assert client.get("/login", params={"next": target}).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("path", [*POSTS, "/logout"])
 def test_a_form_without_its_token_is_refused(service, admin, path):
-    before = (service.experiments(), service.keys())
+    before = (service.experiments(), service.access.keys())
     other = browser(service)
-    log_in(other, service.create_key("another", "admin")[1])
-    before = (service.experiments(), service.keys())
+    log_in(other, service.access.create_key("another", "admin")[1])
+    before = (service.experiments(), service.access.keys())
     for wrong in ({}, {"csrf": ""}, {"csrf": "x" * 40}, {"csrf": token(other, "/")}, {"csrf": "ü\ud7ff"}):
         answer = admin.post(path, data={"share": "50", "name": "n", "role": "admin", **wrong})
         assert answer.status_code == 403
         assert "Load it again" in answer.text
     assert admin.post(path, json={"csrf": token(admin, "/")}).status_code == 422
     assert admin.get(path).status_code != 303
-    assert (service.experiments(), service.keys()) == before
+    assert (service.experiments(), service.access.keys()) == before
 
 
 def test_a_login_without_its_token_is_refused(service):
-    answer = browser(service).post("/login", data={"key": service.create_key("ops", "admin")[1]})
+    answer = browser(service).post("/login", data={"key": service.access.create_key("ops", "admin")[1]})
     assert answer.status_code == 403
     assert "multileave_session" not in answer.headers.get("set-cookie", "")
 
@@ -254,13 +254,13 @@ def test_a_form_beyond_the_limits_is_refused(admin):
 def test_a_key_is_shown_once_and_revoked(service, admin):
     form = {"csrf": token(admin, "/"), "name": "web <frontend>", "role": "ingest"}
     text = re.search(r'id="key-text">([^<]+)<', admin.post("/keys", data=form).text).group(1)
-    key = service.authenticate(unescape(text))
+    key = service.access.authenticate(unescape(text))
     assert (key.name, key.role) == ("web <frontend>", "ingest")
     assert text not in admin.get("/keys").text
     assert admin.post("/keys", data={**form, "role": "root"}).status_code == 422
     assert admin.post("/keys", data={**form, "name": ""}).status_code == 422
     assert admin.post(f"/keys/{key.number}/revoke", data=form).headers["location"] == "/keys?done=revoked"
-    assert service.authenticate(unescape(text)) is None
+    assert service.access.authenticate(unescape(text)) is None
     assert admin.post(f"/keys/{10**30}/revoke", data=form).status_code == 404
 
 

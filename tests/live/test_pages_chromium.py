@@ -114,7 +114,7 @@ def fill(page, selector, text):
 
 def test_an_experiment_is_run_by_the_keyboard_alone_while_traffic_changes_its_verdict(chromium, tmp_path):
     with serving(tmp_path) as (address, service):
-        key, ingest = service.create_key("ops", "admin")[1], service.create_key("frontend", "ingest")[1]
+        key, ingest = service.access.create_key("ops", "admin")[1], service.access.create_key("frontend", "ingest")[1]
         page = open_page(chromium, address)
         assert page.url == f"{address}/login"
         fill(page, "#key", key)
@@ -221,7 +221,7 @@ def filled(tmp_path_factory):
         service.start(1)
         service.start(2)
         for name, role in (("<b>ops</b>", "admin"), ("W" * 100, "read")):
-            service.create_key(name, role)
+            service.access.create_key(name, role)
         send_traffic(address, "none", 1, 60)
         hostile = {name: [HOSTILE, *ids] for name, ids in zip(wide.rankers, RANKINGS.values(), strict=True)}
         send_traffic(address, "none", 2, 30, rankings=hostile)
@@ -274,7 +274,7 @@ def test_axe_finds_nothing_on_the_login_and_on_refused_forms(chromium, tmp_path)
         page.click("main button")
         assert page.evaluate("document.activeElement.id") == "error"
         assert axe.run(page).response["violations"] == []
-        page.fill("#key", service.create_key("ops", "admin")[1])
+        page.fill("#key", service.access.create_key("ops", "admin")[1])
         page.click("main button")
         page.goto(f"{address}/experiments/new")
         page.fill("#name", "Autumn")

@@ -15,7 +15,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from multileave.errors import MultileaveError
 from multileave.live.exchange import Look, Role
 from multileave.live.experiment import Definition, Experiment
-from multileave.live.pages.access import (
+from multileave.live.pages.condition import balances_of, figures_of
+from multileave.live.pages.forms import definition_of, fields_of, method_choices, number, setting_of
+from multileave.live.pages.impressions import impression_page
+from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of, with_present
+from multileave.live.pages.rendering import STATIC, cut, static_file
+from multileave.live.pages.viewers import (
     Admin,
     Form,
     PageRoute,
@@ -26,11 +31,6 @@ from multileave.live.pages.access import (
     close_session,
     open_session,
 )
-from multileave.live.pages.condition import balances_of, figures_of
-from multileave.live.pages.forms import definition_of, fields_of, method_choices, number, setting_of
-from multileave.live.pages.impressions import impression_page
-from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of, with_present
-from multileave.live.pages.rendering import STATIC, cut, static_file
 from multileave.live.pages.waiting import new_units_per_day, outlook
 from multileave.live.problems import Invalid, NotFound
 from multileave.stats import Verdict
@@ -78,7 +78,7 @@ def login_form(request: Request, visitor: Visitor, next: str = "/") -> Response:
 def login(request: Request, visitor: Visitor, form: Form) -> Response:
     """Open a session for a key that may look at pages."""
     target = _local(form.get("next", "/"))
-    key = visitor.service.authenticate(form.get("key", "").strip()[:LONGEST_KEY])
+    key = visitor.service.access.authenticate(form.get("key", "").strip()[:LONGEST_KEY])
     error = None
     if key is None:
         error = "This key is not known, or it was revoked."
@@ -233,7 +233,7 @@ def keys(request: Request, admin: Admin, done: str = "") -> Response:
 def create_key(request: Request, admin: Admin, form: Form) -> Response:
     """Create a key, and show its text this once."""
     try:
-        key, text = admin.service.create_key(form.get("name", "").strip(), cast(Role, form.get("role", "")))
+        key, text = admin.service.access.create_key(form.get("name", "").strip(), cast(Role, form.get("role", "")))
     except MultileaveError as problem:
         return _keys(request, admin, status=422, error=cut(str(problem), 600))
     return _keys(request, admin, made=key, text=text)
@@ -245,7 +245,7 @@ def revoke_key(request: Request, admin: Admin, form: Form) -> Response:
     asked = int(request.path_params["number"])
     if asked > LARGEST_NUMBER:
         raise NotFound("there is no key of that number.")
-    admin.service.revoke_key(asked)
+    admin.service.access.revoke_key(asked)
     return RedirectResponse("/keys?done=revoked", 303)
 
 
@@ -309,7 +309,7 @@ def _definition_form(
 
 def _keys(request: Request, admin: Viewer, *, status: int = 200, **values: Any) -> Response:
     said = {"done": None, "error": None, "made": None, "text": None, **values}
-    return answer(request, admin, "keys.html", status=status, keys=admin.service.keys(), **said)
+    return answer(request, admin, "keys.html", status=status, keys=admin.service.access.keys(), **said)
 
 
 def _to(number: int, done: str) -> Response:

@@ -1,4 +1,4 @@
-"""Access: who looks at a page, what they may do, and what every answer carries.
+"""Viewers: who looks at a page, what they may do, and what every answer carries.
 
 A session is a signed cookie that stands for a key. Forms carry a token that is tied to that cookie, or,
 before the login and where the service is open to all on this machine, to a random one of the visit.
@@ -15,9 +15,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
 from multileave.errors import MultileaveError
-from multileave.live.access import check_open, service_of
 from multileave.live.exchange import Key
 from multileave.live.pages.rendering import cut, render
+from multileave.live.permissions import check_open, service_of
 from multileave.live.problems import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
 from multileave.live.service import Service
 
@@ -57,7 +57,7 @@ class Viewer:
     @property
     def csrf(self) -> str:
         """The token that their forms carry."""
-        return self.service.csrf(self.cookie)
+        return self.service.access.csrf(self.cookie)
 
 
 class PageRoute(APIRoute):
@@ -90,7 +90,7 @@ def answer(request: Request, viewer: Viewer, template: str, *, status: int = 200
 
 def open_session(service: Service, response: Response, key: Key) -> None:
     """Log in: keep a signed cookie that stands for a key."""
-    _set(service, response, SESSION, service.open_session(key), round(service.settings.session_hours * 3600))
+    _set(service, response, SESSION, service.access.open_session(key), round(service.settings.session_hours * 3600))
 
 
 def close_session(service: Service, response: Response) -> None:
@@ -107,7 +107,7 @@ def _set(service: Service, response: Response, name: str, value: str, seconds: i
 def _visitor(request: Request) -> Viewer:
     service = service_of(request)
     cookie = request.cookies.get(SESSION, "")
-    key = service.session(cookie) if cookie else None
+    key = service.access.session(cookie) if cookie else None
     if key is not None and key.role in ("read", "admin"):
         return Viewer(service, key, cookie)
     visit = request.cookies.get(VISIT, "")
@@ -158,7 +158,7 @@ async def _form(request: Request, visitor: Visitor) -> dict[str, str]:
         raise Invalid(f"the form has over {MOST_FIELDS} fields; at most that many are read.") from None
     form = dict(fields)
     token = form.pop("csrf", "")
-    if not visitor.service.csrf_matches(visitor.cookie, token):
+    if not visitor.service.access.csrf_matches(visitor.cookie, token):
         raise Forbidden("the form did not come from this page, or the page is of an earlier login. Load it again.")
     return form
 
