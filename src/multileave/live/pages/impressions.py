@@ -1,9 +1,8 @@
 """Impressions: who contributed what to one list, as a table."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from multileave.live.exchange import DocumentDetail, EventDetail, ImpressionDetail
+from multileave.live.exchange import DocumentDetail, ImpressionDetail
 from multileave.methods import get_method
 
 __all__ = ["DocumentRow", "ImpressionPage", "impression_page"]
@@ -25,38 +24,22 @@ class DocumentRow:
 
 @dataclass(frozen=True)
 class ImpressionPage:
-    """An impression as its page shows it."""
+    """An impression as its page shows it; note: what a method notes of a document, in a word."""
 
-    at: datetime
-    unit: str
-    query: str | None
+    detail: ImpressionDetail
     method: str
-    rankers: tuple[str, ...]
-    missing: tuple[str, ...]
     sentence: str
     note: str | None
     documents: tuple[DocumentRow, ...]
     preferences: tuple[tuple[str, tuple[str | None, ...]], ...]
-    events: tuple[EventDetail, ...]
 
 
 def impression_page(detail: ImpressionDetail) -> ImpressionPage:
     """Return what the page of an impression shows."""
     method = get_method(detail.method)
     note = NOTES.get(method.name) if method.keeps_note else None
-    return ImpressionPage(
-        detail.at,
-        detail.unit,
-        detail.query,
-        str(method),
-        tuple(detail.rankers),
-        tuple(detail.missing),
-        _sentence(detail),
-        note,
-        tuple(_document(document, detail, note) for document in detail.documents),
-        _matrix(detail),
-        tuple(detail.events),
-    )
+    documents = tuple(_document(document, detail, note) for document in detail.documents)
+    return ImpressionPage(detail, str(method), _sentence(detail), note, documents, _matrix(detail))
 
 
 def _document(document: DocumentDetail, detail: ImpressionDetail, note: str | None) -> DocumentRow:
