@@ -257,7 +257,7 @@ def _live(reader: Viewer, asked: Experiment, action: str, most: int | None = Non
     action = action or definition.actions[0]
     verdict = service.verdict(asked.number, action)
     history = service.history(asked.number, action)
-    health = service.health(asked.number)
+    health = None if verdict is None else verdict.health
     running, now = asked.status == "running", datetime.now(UTC)
     if verdict is not None:
         history = with_present(history, verdict, asked.stopped or now)
