@@ -14,16 +14,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.fixture(autouse=True)
-def forget_methods():
-    """Take methods that a page registers out of the registry again."""
-    before = dict(base._registry)
-    yield
-    base._registry.clear()
-    base._registry.update(before)
-    base._from_string.cache_clear()
-
-
+@pytest.mark.usefixtures("forget_methods")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,6 @@ from replay_logs import assert_same, make_log
 
 from multileave.cli import main
 from multileave.errors import DataError, MissingExtra
-from multileave.methods import base
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 from multileave.replay.schema import json_line, spell_time
 
@@ -292,20 +291,10 @@ def test_executors_know_methods_of_ones_own(cluster, tmp_path, capsys, forget_me
     (tmp_path / "log.jsonl").write_bytes(b"".join(mine))
     arguments = ["--engine", "spark", "--load", str(tmp_path / "mine.py"), "--json"]
     assert main(["replay", str(tmp_path / "log.jsonl"), *arguments]) == 0
+    sys.modules.pop("mine")
     report = json.loads(capsys.readouterr().out)
     assert report["comparisons"][0]["method"] == "mine"
     assert report["counts"]["inferred"] == 60
-
-
-@pytest.fixture
-def forget_methods():
-    """Take methods that a test registers out of the registry again."""
-    before = dict(base._registry)
-    yield
-    base._registry.clear()
-    base._registry.update(before)
-    base._from_string.cache_clear()
-    sys.modules.pop("mine", None)
 
 
 def test_what_fails_is_told_in_one_line(cluster, joined, tmp_path, capsys):

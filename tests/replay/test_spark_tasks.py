@@ -12,6 +12,7 @@ from replay_logs import assert_same, make_log
 from multileave.replay import JOINED, replay, spark_tasks, to_row, write_parquet
 from multileave.replay.engine import read_actions
 from multileave.replay.merging import in_order, merge_replays
+from multileave.replay.spark_rows import FILE, KEEP
 
 NAMES = ("click", "purchase")
 
@@ -36,8 +37,8 @@ def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, unit, 
     write_parquet(tmp_path / "log.parquet", rows, JOINED)
     random.Random(5).shuffle(rows)
     table = pa.Table.from_pylist(rows, schema=JOINED)
-    table = table.append_column(spark_tasks.KEEP, pa.array([True] * len(rows)))
-    table = table.append_column(spark_tasks.FILE, pa.array(["log"] * len(rows)))
+    table = table.append_column(KEEP, pa.array([True] * len(rows)))
+    table = table.append_column(FILE, pa.array(["log"] * len(rows)))
     found, pieces = run(table.to_batches(max_chunksize=60), unit, cap)
     expected = replay(tmp_path, unit=unit, cap=cap, actions=NAMES)
     assert found.counts == expected.counts
