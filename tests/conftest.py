@@ -5,6 +5,8 @@ import os
 import numpy as np
 import pytest
 
+from multileave.methods import base
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
@@ -48,3 +50,13 @@ def write_toy(folder, name="toy", folds=2, queries=12, features=6, seed=0):
 def toy(tmp_path_factory):
     """Return a folder with a small data set of two folds, six features and three grades."""
     return write_toy(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def forget_methods():
+    """Take methods that a test registers out of the registry again."""
+    before = dict(base._registry)
+    yield
+    base._registry.clear()
+    base._registry.update(before)
+    base._from_string.cache_clear()

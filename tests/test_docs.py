@@ -15,16 +15,6 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 
 
-@pytest.fixture(autouse=True)
-def forget_methods():
-    """Take methods that a page registers out of the registry again."""
-    before = dict(base._registry)
-    yield
-    base._registry.clear()
-    base._registry.update(before)
-    base._from_string.cache_clear()
-
-
 @pytest.fixture(scope="module")
 def engine():
     """Return the address of a search server for clients to talk to."""
@@ -32,6 +22,7 @@ def engine():
         yield address
 
 
+@pytest.mark.usefixtures("forget_methods")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)

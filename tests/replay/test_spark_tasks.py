@@ -12,13 +12,14 @@ from replay_logs import assert_same, make_log
 from multileave.replay import JOINED, replay, spark_tasks, to_row, write_parquet
 from multileave.replay.engine import read_actions
 from multileave.replay.merging import in_order, merge_replays
+from multileave.replay.spark_rows import FILE, KEEP
 
 NAMES = ("click", "purchase")
 
 
-def run(pieces, cap):
+def run(pieces, unit, cap):
     """Pass batches through the tasks, with a shuffle between them as Spark does it."""
-    job = spark_tasks.Job(read_actions(NAMES, 30.0, None), "user_id", cap, False, False, None)
+    job = spark_tasks.Job(read_actions(NAMES, 30.0, None), unit, cap, False, False, None)
     partial = [batch for piece in pieces for batch in spark_tasks.infer_rows(job, [piece])]
     table = pa.Table.from_batches(partial).sort_by([("key", "ascending"), ("unit", "ascending")])
     merged = list(spark_tasks.merge_units(job, table.to_batches(max_chunksize=7)))
@@ -27,25 +28,25 @@ def run(pieces, cap):
     return in_order(pickle.loads(found), NAMES), len(merged)
 
 
-@pytest.mark.parametrize("cap", [None, 4])
+@pytest.mark.parametrize(("unit", "cap"), [("user_id", None), ("user_id", 4), (None, None)])
 @pytest.mark.parametrize("most", [1, 1 << 24])
-def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, cap, most):
+def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, unit, cap, most):
     monkeypatch.setattr(spark_tasks, "MOST_BYTES", most)
     log = make_log(300, users=30)
     rows = [to_row(shown.impression, **shown.envelope, clicks=shown.events) for shown in log]
     write_parquet(tmp_path / "log.parquet", rows, JOINED)
     random.Random(5).shuffle(rows)
     table = pa.Table.from_pylist(rows, schema=JOINED)
-    table = table.append_column(spark_tasks.KEEP, pa.array([True] * len(rows)))
-    table = table.append_column(spark_tasks.FILE, pa.array(["log"] * len(rows)))
-    found, pieces = run(table.to_batches(max_chunksize=60), cap)
-    expected = replay(tmp_path, cap=cap, actions=NAMES)
+    table = table.append_column(KEEP, pa.array([True] * len(rows)))
+    table = table.append_column(FILE, pa.array(["log"] * len(rows)))
+    found, pieces = run(table.to_batches(max_chunksize=60), unit, cap)
+    expected = replay(tmp_path, unit=unit, cap=cap, actions=NAMES)
     assert found.counts == expected.counts
     assert found.counts.units_over_cap > 0 or cap is None
     assert len(found.comparisons) == len(expected.comparisons)
     for comparison in expected.comparisons:
         assert_same(found.tally(comparison.action, comparison.method), comparison.tally)
-    assert (pieces > 30) == (most == 1)
+    assert (pieces > 30) == (most == 1 and unit is not None)
 
 
 def test_merging_does_not_depend_on_the_order(tmp_path):

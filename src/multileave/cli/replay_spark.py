@@ -55,9 +55,6 @@ def _session(master: str | None) -> Iterator["SparkSession"]:
     from multileave.replay.spark_reading import failures
 
     running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
-        return
     builder = SparkSession.builder.appName("multileave replay")
     # The command shows that it is at work, and Spark's own bar would be drawn over that.
     builder = builder.config("spark.ui.showConsoleProgress", "false")
@@ -67,8 +64,9 @@ def _session(master: str | None) -> Iterator["SparkSession"]:
     with failures(f"Spark does not start; it needs {needs}"):
         session = builder.getOrCreate()
     # What fails is told in one line at the end.
-    session.sparkContext.setLogLevel("FATAL")
+    session.sparkContext.setLogLevel("OFF")
     try:
         yield session
     finally:
-        session.stop()
+        if running is None:
+            session.stop()

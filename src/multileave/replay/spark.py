@@ -19,18 +19,11 @@ from multileave.replay.merging import in_order, merge_replays
 from multileave.replay.preparing import NEEDED
 from multileave.replay.report import Counts, Replay
 from multileave.replay.rows import EVENT_FIELDS
+from multileave.replay.spark_rows import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
 from multileave.replay.spark_tasks import (
-    AGAIN,
     CLICKS_FOUND,
-    EVENTS,
-    FILE,
     FOUND,
-    HERE,
-    KEEP,
-    LINE,
     PARTIAL,
-    ROW,
-    WRONG,
     Job,
     infer_rows,
     merge_found,

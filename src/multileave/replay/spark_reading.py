@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from multileave.errors import DataError
 from multileave.replay.files import PARQUET, is_log_name
-from multileave.replay.spark_tasks import FILE, LINE, ROW
+from multileave.replay.spark_rows import FILE, LINE, ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +20,24 @@ import pyarrow.compute as pc
 
 from multileave.replay.credit import Actions
 from multileave.replay.engine import Run, infer_batch
-from multileave.replay.files import LogFile, Part, path_keys
+from multileave.replay.files import LogFile, Part
 from multileave.replay.headers import RowError
 from multileave.replay.merging import merge_replays
-from multileave.replay.preparing import DoesNotFit, Origin, Prepared, fast_clicks, fast_rows, slow_clicks, slow_rows
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 from multileave.replay.rows import EVENT_FIELDS, EVENT_LIST
-from multileave.replay.sources import Loaded, parse_line, row_dicts
+from multileave.replay.sources import Loaded
+from multileave.replay.spark_rows import (
+    AGAIN,
+    EVENTS,
+    HERE,
+    KEEP,
+    WRONG,
+    prepared_clicks,
+    prepared_rows,
+    row_content,
+    row_place,
+    with_path_unit,
+)
 from multileave.replay.tallies import tally_of
 from multileave.replay.units import UnitRows, UnitSums
 
@@ -53,11 +63,6 @@ FOUND = pa.schema([("found", pa.binary())])
 # `wrong` is null, or an entry of the quarantine; the row then has no impression_id.
 CLICKS_FOUND = pa.schema([("impression_id", pa.string()), *EVENT_FIELDS, ("wrong", pa.string())])
 
-# Columns beside those of the log: the JSON line itself, its file and row, whether it passes the filter; and of a join,
-# whether there is an impression, whether its id came before, its events, and the entry of a wrong click.
-LINE, FILE, ROW, KEEP = "__line", "__file", "__row", "__keep"
-HERE, AGAIN, EVENTS, WRONG = "__here", "__again", "__events", "__wrong"
-OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
 NOWHERE = Part(LogFile(None, "", 0, 0, ()), -1, 0, 0)  # rows of a batch are of many files, so each has its own
 
 Batches = Iterable[pa.RecordBatch]
@@ -92,9 +97,9 @@ class _WrongRows(Quarantine):
         """Keep a row of the batch, with its content."""
         assert row is not None  # all that comes from Spark has one
         if raw is None or isinstance(raw, RowError):
-            raw = _content(self.batch, row)
-        name, place = _place(self.batch, row)
-        self.keep(name, place, error, raw, rows)
+            raw = row_content(self.batch, row)
+        file, where = row_place(self.batch, row)
+        self.keep(file, where, error, raw, rows)
 
     def enter(self, entry: dict[str, Any]) -> None:
         """Count an entry, and let it be returned as a row."""
@@ -116,7 +121,7 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
     run = Run(job.actions, job.cap, wrong, 1, None)
     for batch in batches:
         wrong.batch = batch
-        _infer(job, run, wrong, _with_path_unit(job, batch))
+        _infer(job, run, wrong, with_path_unit(batch, job.unit))
         if wrong.entries:
             yield wrong.rows()
         if sum(sums.size for sums in run.sums.values()) > MOST_BYTES:
@@ -170,7 +175,7 @@ def prepare_clicks(batches: Batches) -> Iterator[pa.RecordBatch]:
     wrong = _WrongRows(keeps=True)
     for batch in batches:
         wrong.batch = batch
-        for prepared in _prepared_clicks(batch):
+        for prepared in prepared_clicks(batch):
             good = prepared.batch
             yield pa.RecordBatch.from_arrays([*good.columns, pa.nulls(len(good), pa.string())], schema=CLICKS_FOUND)
             for row, error, raw in prepared.wrong:
@@ -198,7 +203,7 @@ def _infer(job: Job, run: Run, wrong: _WrongRows, batch: pa.RecordBatch) -> None
     rows = here[kept[here]]
     loaded.filtered = len(here) - len(rows)
     loaded.rows = loaded.filtered
-    for chosen, prepared in _prepared(job, run, batch, rows):
+    for chosen, prepared in prepared_rows(batch, rows, job.unit, run.headers, dated=job.actions.window is not None):
         loaded.rows += chosen
         loaded.add(prepared)
     found = []
@@ -222,108 +227,6 @@ def _count_clicks_alone(run: Run, wrong: _WrongRows, batch: pa.RecordBatch, rows
         run.counts.malformed_clicks += count
         for _ in range(count):
             wrong.enter(json.loads(entry))
-
-
-def _prepared(job: Job, run: Run, batch: pa.RecordBatch, rows: Any) -> Iterator[tuple[int, Prepared]]:
-    """Prepare some rows of a batch; yield how many rows of the log they are, with their numbers in the batch."""
-    origin = Origin(0, -1, 0)
-    numbers, raws, rows = _lines(batch, rows)
-    if raws:
-        raws = [_with_unit(job, batch, row, raw) for row, raw in zip(numbers, raws, strict=True)]
-        yield len(raws), slow_rows(raws, numbers, origin, job.unit, run.headers)
-    if not len(rows):
-        return
-    raw = batch.drop_columns([name for name in OWN if name in batch.schema.names])
-    raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
-    try:
-        prepared = fast_rows(_needed(job, batch, raw), origin, job.unit, run.headers).batch
-        place = prepared.schema.get_field_index("row")
-        yield len(rows), Prepared(prepared.set_column(place, prepared.schema.field("row"), pa.array(rows)), [])
-    except DoesNotFit:
-        yield len(rows), slow_rows(row_dicts(raw), rows.tolist(), origin, job.unit, run.headers)
-
-
-def _needed(job: Job, batch: pa.RecordBatch, raw: pa.RecordBatch) -> pa.RecordBatch:
-    """Leave out what inference does not look at, as the local engine does not read it."""
-    spare = [] if job.actions.window is not None else ["timestamp"]
-    events = batch.column(EVENTS) if job.separate else raw.column("clicks") if "clicks" in raw.schema.names else None
-    if events is None or not _lacks_positions(events):
-        spare += ["shown", "ids"]
-    return raw.drop_columns([name for name in (*spare, "hidden") if name in raw.schema.names])
-
-
-def _lacks_positions(events: pa.ListArray) -> bool:
-    held = events.flatten()
-    if not pa.types.is_struct(held.type) or held.type.get_field_index("position") < 0:
-        return len(held) > 0
-    return bool(held.field(held.type.get_field_index("position")).null_count)
-
-
-def _with_path_unit(job: Job, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Take the unit from key=value folders where there is no other."""
-    if job.unit is None:
-        return batch
-    files = batch.column(FILE).dictionary_encode()
-    named = [dict(path_keys(_file_name(file))).get(job.unit) for file in files.dictionary.to_pylist()]
-    if not any(named):
-        return batch
-    units = pa.array(named, pa.string()).take(files.indices)
-    if job.unit not in batch.schema.names:
-        return batch.append_column(job.unit, units)
-    held = pc.coalesce(batch.column(job.unit).cast(pa.string()), units)
-    return batch.set_column(batch.schema.get_field_index(job.unit), job.unit, held)
-
-
-def _with_unit(job: Job, batch: pa.RecordBatch, row: int, raw: Any) -> Any:
-    """Give a JSON object the unit that stands beside it, unless it has one."""
-    if job.unit is None or job.unit not in batch.schema.names or not isinstance(raw, dict):
-        return raw
-    value = batch.column(job.unit)[row].as_py()
-    return raw if value is None else {job.unit: value, **raw}
-
-
-def _prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
-    numbers, raws, rows = _lines(batch, np.arange(len(batch)))
-    if raws:
-        yield slow_clicks(raws, numbers)
-    if len(rows):
-        raw = batch.drop_columns([name for name in OWN if name in batch.schema.names]).take(pa.array(rows))
-        try:
-            yield fast_clicks(raw)
-        except DoesNotFit:
-            yield slow_clicks(row_dicts(raw), rows.tolist())
-
-
-def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]:
-    """Return the JSON lines among rows of a batch that are not blank, as numbers and parsed, and the other rows."""
-    if LINE not in batch.schema.names:
-        return [], [], rows
-    lines = batch.column(LINE).take(pa.array(rows)).to_pylist()
-    spelled = [(row, line) for row, line in zip(rows.tolist(), lines, strict=True) if line is not None and line.strip()]
-    others = rows[np.array([line is None for line in lines], dtype=bool)]
-    return [row for row, _ in spelled], [parse_line(line) for _, line in spelled], others
-
-
-def _place(batch: pa.RecordBatch, row: int) -> tuple[str, dict[str, Any]]:
-    """Return the file of a row, and its number there if that is known."""
-    file = _file_name(batch.column(FILE)[row].as_py())
-    number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
-    return file, {} if number is None else {"row": number}
-
-
-def _file_name(uri: str | None) -> str:
-    if not uri:
-        return "(a DataFrame)"
-    name = unquote(uri)
-    return "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
-
-
-def _content(batch: pa.RecordBatch, row: int) -> Any:
-    line = None if LINE not in batch.schema.names else batch.column(LINE)[row].as_py()
-    if line is not None:
-        return line.decode("utf-8", "replace")
-    [raw] = row_dicts(batch.drop_columns([name for name in OWN if name in batch.schema.names]).slice(row, 1))
-    return raw
 
 
 def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
