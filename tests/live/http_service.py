@@ -1,5 +1,6 @@
 """A service behind its HTTP routes, with a key of every role."""
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,12 @@ class Served:
             headers["Authorization"] = f"Bearer {self.keys[role]}"
         return self.client.request(method, path, headers=headers, **more)
 
+    def wait_until_ready(self) -> None:
+        """Wait until kernels are warm, which takes a while where they are compiled anew."""
+        ends = time.monotonic() + 120
+        while self.client.get("/readyz").status_code == 503 and time.monotonic() < ends:
+            time.sleep(0.05)
+
     def running(self, **changes: Any) -> int:
         """Start a new experiment and return its number."""
         made = self.send("POST", f"{API}/experiments", json={**DEFINITION, **changes})
@@ -45,14 +52,17 @@ class Served:
 
 
 @contextmanager
-def serving(database: str, **settings: Any):
-    """Run an app; errors that nobody foresaw are answered as they would be to a client."""
+def serving(database: str, *, ready: bool = True, **settings: Any):
+    """Run an app until it is ready; errors that nobody foresaw are answered as they would be to a client."""
     app = create_app(Settings(database=database, **{"fold_seconds": 0.2, **settings}))
     with TestClient(app, base_url="http://127.0.0.1:8421", raise_server_exceptions=False) as client:
         keys = {
             role: app.state.service.access.create_key(f"of {role}", role)[1] for role in ("ingest", "read", "admin")
         }
-        yield Served(app, client, keys)
+        served = Served(app, client, keys)
+        if ready:
+            served.wait_until_ready()
+        yield served
 
 
 def check_refusal(answer: Any, status: int, code: str | None = None) -> dict[str, Any]:

@@ -142,14 +142,12 @@ def test_it_is_ready_once_kernels_are_warm(tmp_path, monkeypatch):
     go = threading.Event()
     warm = Service.warm
     monkeypatch.setattr(Service, "warm", lambda self: go.wait(20) and warm(self))
-    with serving(f"sqlite:///{tmp_path}/live.db") as served:
+    with serving(f"sqlite:///{tmp_path}/live.db", ready=False) as served:
         assert served.client.get("/healthz").json()["status"] == "ok"
         check_refusal(served.client.get("/readyz"), 503, "not_ready")
         assert "multileave_ready 0.0" in served.send("GET", "/metrics").text
         go.set()
-        ends = time.monotonic() + 60
-        while served.client.get("/readyz").status_code == 503 and time.monotonic() < ends:
-            time.sleep(0.05)
+        served.wait_until_ready()
         assert served.client.get("/readyz").json()["status"] == "ready"
 
 

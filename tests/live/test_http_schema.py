@@ -1,7 +1,5 @@
 """What the service answers is what its OpenAPI description says, whatever it is sent."""
 
-import time
-
 import pytest
 from http_service import API, DEFINITION, serving
 
@@ -39,9 +37,6 @@ def served(tmp_path_factory):
     with serving(f"sqlite:///{tmp_path_factory.mktemp('schema')}/live.db") as served:
         served.running()
         served.send("POST", f"{API}/experiments", json=DEFINITION)
-        ends = time.monotonic() + 60
-        while served.client.get("/readyz").status_code == 503 and time.monotonic() < ends:
-            time.sleep(0.1)
         yield served
 
 
