@@ -26,10 +26,14 @@ def rankings_of(rankers, documents, seed=0):
     return {f"ranker-{n}": [f"document-{d}" for d in row] for n, row in enumerate(rows)}, array
 
 
-def microseconds(*calls, rounds=15, least=0.01):
-    """Return the least time of each call, measured in turn so that a busy moment of the machine hits all alike."""
+def microseconds(*calls, rounds=150, least=0.001):
+    """Return the least time of each call, measured in turn so that a busy moment of the machine hits all alike.
+
+    Rounds are many and short, as on a busy machine only a short one passes without interruption.
+    """
     counts = []
     for call in calls:
+        call()  # compiled code is loaded at the first
         count = 1
         while True:
             taken = once(call, count)
