@@ -26,6 +26,7 @@ class Process:
     def __init__(self, database, log, port=None):
         self.port = port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
+        self.http = httpx.Client(base_url=self.address, timeout=60)
         environment = {**os.environ, "MULTILEAVE_SECRET": SECRET, "MULTILEAVE_FOLD_SECONDS": "0.1"}
         with open(log, "ab") as stream:
             self.process = subprocess.Popen(
@@ -40,26 +41,28 @@ class Process:
 
     def _is_ready(self):
         try:
-            return httpx.get(f"{self.address}/readyz", timeout=5).status_code == 200
+            return self.http.get("/readyz").status_code == 200
         except httpx.HTTPError:
             return False
 
     def post(self, path, body=None):
-        answer = httpx.post(f"{self.address}{API}{path}", json=body, timeout=60)
+        answer = self.http.post(f"{API}{path}", json=body)
         assert answer.status_code < 300, answer.text
         return answer.json()
 
     def get(self, path):
-        answer = httpx.get(f"{self.address}{API}{path}", timeout=60)
+        answer = self.http.get(f"{API}{path}")
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def kill(self):
         """End it as a loss of power would end it, as far as a process can tell."""
+        self.http.close()
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self):
+        self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(30)

@@ -122,7 +122,7 @@ def check(database, folder, searchers):
         else:
             assert process.get("/experiments/1/verdict") == before
         exported = folder / "export.parquet"
-        exported.write_bytes(httpx.get(f"{process.address}{API}/experiments/1/export", timeout=60).content)
+        exported.write_bytes(process.http.get(f"{API}/experiments/1/export").content)
         verdict = process.get("/experiments/1/verdict")["verdict"]
     finally:
         process.stop()
