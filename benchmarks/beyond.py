@@ -1,4 +1,4 @@
-"""The evidence for dpm: docs/beyond-the-paper.md is made of what this prints.
+"""The evidence for dpm and opm: docs/beyond-the-paper.md is made of what this prints.
 
     python benchmarks/beyond.py --data DIR --out DIR [--jobs 2] [--runs 25] [--figure docs/images/beyond-the-paper.png]
 
@@ -17,7 +17,7 @@ from multileave.study.results import RunResult, gather
 from multileave.study.runner import run_study
 from multileave.study.settings import PAPER_USERS, Settings
 
-METHODS = ("tdm", "om", "pm", "sosm", "ppm", "ppm(pairs='all')", "dpm", "dpm(depth='linear')")
+METHODS = ("tdm", "om", "pm", "sosm", "ppm", "ppm(pairs='all')", "dpm", "dpm(depth='linear')", "opm")
 DATA = ("MQ2008", "OHSUMED", "MQ2007-partial")
 POINTS = (1_000, 10_000)
 
@@ -68,18 +68,18 @@ def print_means(results):
 
 
 def print_settings(results, truth="same", point=10_000):
-    """Print every setting: errors, and dpm's paired differences to ppm in standard errors."""
+    """Print every setting: errors, and the paired differences of dpm to ppm and of opm to dpm in standard errors."""
     rows = []
     for (dataset, rankers, user), runs in settings_of(results).items():
         by_method = gather(runs, lambda r: r.method)
         row = [dataset, str(rankers), user]
         for method in METHODS:
             row.append(f"{np.mean([*errors(by_method[method], point, truth).values()]):.3f}")
-        for method in ("dpm", "dpm(depth='linear')"):
-            mean, error = paired(by_method[method], by_method["ppm"], point, truth)
+        for method, base in (("dpm", "ppm"), ("dpm(depth='linear')", "ppm"), ("opm", "dpm")):
+            mean, error = paired(by_method[method], by_method[base], point, truth)
             row.append(f"{mean:+.4f} ({mean / error if error else 0:+.1f})")
         rows.append(row)
-    head = ["data", "rankers", "user", *METHODS, "dpm - ppm (in s.e.)", "linear - ppm (in s.e.)"]
+    head = ["data", "rankers", "user", *METHODS, "dpm - ppm (in s.e.)", "linear - ppm (in s.e.)", "opm - dpm (in s.e.)"]
     print_table(head, rows)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import multileave as ml
 
 SIZES = ((5, 100), (15, 100), (40, 100))
-SPECS = ("tdm", "dpm", "ppm", "sosm", "pm", "om", "bi", "pbi")
+SPECS = ("tdm", "dpm", "opm", "ppm", "sosm", "pm", "om", "bi", "pbi")
 
 
 def rankings_of(rankers, documents, seed=0):

@@ -14,7 +14,7 @@ from multileave.clicks import user
 from multileave.data import synthetic
 from multileave.study import Simulation
 
-METHODS = ("tdm", "om", "pm", "sosm", "ppm", "ppm(pairs='all')", "dpm", "dpm(depth='linear')")
+METHODS = ("tdm", "om", "pm", "sosm", "ppm", "ppm(pairs='all')", "dpm", "dpm(depth='linear')", "opm")
 
 
 def measure(rankers, rounds=7):

@@ -11,7 +11,7 @@ RANKINGS = {
     "c": ["d5", "d4", "d3", "d2", "d1"],
     "d": ["d2", "d5", "d1"],
 }
-MANY = ["dpm", "ppm", "pm", "om", "tdm", "sosm"]
+MANY = ["dpm", "opm", "ppm", "pm", "om", "tdm", "sosm"]
 
 
 @pytest.mark.parametrize("method", [*MANY, "pm(credit='sign')"])

@@ -14,6 +14,7 @@ from multileave.methods.exact import exact_preferences
 SPECS = [
     "tdm", "tdm(prefix='drafted')", "sosm", "sosm(tau=1)", "sosm(tau=0)", "pm", "pm(tau=1)", "pm(tau=0)",
     "pm(credit='sign')",
+    "opm", "opm(pairs='below')",
     "dpm", "dpm(depth='linear')", "dpm(depth='none')", "ppm", "ppm(pairs='local')", "ppm(pairs='all')",
     "ppm(hidden=False)",
     "ppm(pairs='all', hidden=False)", "om", "om(credit='linear')", "om(samples='all')", "bi", "pbi",

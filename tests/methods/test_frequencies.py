@@ -60,7 +60,8 @@ def frequencies(method, rankings, k, seed):
 
 
 SPECS = [
-    "tdm", "tdm(prefix='drafted')", "sosm", "pm", "pm(tau=1)", "ppm", "ppm(hidden=False)", "dpm", "om(samples='all')",
+    "tdm", "tdm(prefix='drafted')", "sosm", "pm", "pm(tau=1)", "ppm", "ppm(hidden=False)", "dpm", "opm",
+    "om(samples='all')",
     "om(samples=2)", "bi", "pbi",
 ]  # fmt: skip
 CASES = {

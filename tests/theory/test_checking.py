@@ -44,6 +44,8 @@ def test_instances_up_to_renaming(documents, rankers, count, reordered):
         ("ppm(hidden=False)", True, True, False),
         ("dpm", True, True, True),
         ("dpm(depth='linear')", True, True, True),
+        ("opm", True, True, True),
+        ("opm(pairs='below')", True, True, True),
     ],
 )
 def test_verdicts_at_three_documents(spec, considerate, unbiased, pareto):

@@ -3,6 +3,7 @@
 # isort: off
 from multileave.methods.base import Method, get_method, infer, methods, register, warmup
 from multileave.methods.depth_preference import DepthPreference
+from multileave.methods.opposed_preference import OpposedPreference
 from multileave.methods.pairwise_preference import PairwisePreference
 from multileave.methods.probabilistic import Probabilistic
 from multileave.methods.optimized import Optimized
@@ -16,6 +17,7 @@ __all__ = [
     "Balanced",
     "DepthPreference",
     "Method",
+    "OpposedPreference",
     "Optimized",
     "PairwisePreference",
     "PreferenceBalanced",

@@ -7,8 +7,8 @@ expected given the rankings, and add both up. Nothing but the impression is need
 
     team draft (tdm)          observed: the ranker whose team has the first drafted document, or each
                               document; expected: 1 / R each
-    choice sets (ppm, dpm)    observed at rank x: whether the ranker has the document in its top x;
-                              expected: how many of its top x are still to be drawn, over the number of
+    choice sets               observed at rank x: whether the ranker has the document in its top x;
+    (ppm, dpm, opm)           expected: how many of its top x are still to be drawn, over the number of
                               choices, for a choice is drawn uniformly
     uniform ranker            observed: the chance that the ranker supplied the first document, given the
     (pm, sosm, bi, pbi)       document; expected: 1 / R each, for it was chosen uniformly

@@ -131,7 +131,7 @@ def _run(
 def _report(
     method: Method, documents: int, rankers: int, user: User | None, name: str, decided: list[_Decided]
 ) -> Report:
-    proofs = proved(method) if user is None else proved(method) - {"pareto"}
+    proofs = proved(method, user)
     linear = all(one.linear for one in decided)
     independent = ANY_LAW if linear else INDEPENDENT
     covers = {

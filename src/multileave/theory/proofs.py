@@ -1,13 +1,15 @@
 """What docs/theory.md proves, for every size: equal-length rankings of the same documents."""
 
-from multileave.methods import PairwisePreference
+from multileave.methods import OpposedPreference, PairwisePreference
 from multileave.methods.base import Method
+from multileave.theory.users import Cascade, User
 
 __all__ = ["proved"]
 
 PROVED = {
     "Balanced": {"considerate"},
     "DepthPreference": {"considerate", "unbiased", "pareto"},
+    "OpposedPreference": {"considerate", "unbiased", "pareto"},
     "Optimized": {"considerate"},
     "PairwisePreference": {"considerate", "unbiased"},
     "PreferenceBalanced": {"considerate"},
@@ -17,11 +19,24 @@ PROVED = {
 }
 
 
-def proved(method: Method) -> frozenset[str]:
-    """Return the requirements that are proved for a method; nothing for what a user derived from one of ours."""
+def proved(method: Method, user: User | None = None) -> frozenset[str]:
+    """Return the requirements that are proved for a method; nothing for what a user derived from one of ours.
+
+    user: of whom "pareto" is asked; None for all with independent clicks.
+    """
     if not type(method).__module__.startswith("multileave.methods."):
         return frozenset()
     found = frozenset(PROVED.get(type(method).__name__, ()))
     if isinstance(method, PairwisePreference) and method.hidden and method.pairs in ("local", "all"):
         found |= {"pareto"}
+    if user is not None and not (isinstance(method, OpposedPreference) and _is_covered(method, user)):
+        found -= {"pareto"}
     return found
+
+
+def _is_covered(method: OpposedPreference, user: User) -> bool:
+    """Return whether a user is a cascade of whom opm's theorem speaks."""
+    if not isinstance(user, Cascade) or not user.correlated:
+        return False
+    leaves = [s if user.anywhere else c * s for c, s in zip(user.click, user.stop, strict=True)]
+    return max(leaves) < 1 and (method.pairs == "below" or leaves == sorted(leaves))
