@@ -47,7 +47,7 @@ def test_tallies_take_such_outcomes():
 
 
 def test_too_few_that_answered_are_refused():
-    with pytest.raises(ml.RankingsError, match="one ranker"):
+    with pytest.raises(ml.RankingsError, match="one ranking"):
         ml.TeamDraft().combine({"a": None, "b": ["d1"]}, 3)
 
 
