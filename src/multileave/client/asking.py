@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any
 
 from multileave.client.event import event_line
 from multileave.client.http import CONNECTIONS, Asking, EventSender, Unanswered, httpx
@@ -20,7 +20,7 @@ __all__ = ["AsyncClient", "Client"]
 MEGABYTE = 1 << 20
 
 
-class _Common:
+class _Common(ABC):
     """What both clients do alike: they count, send events, and fall back."""
 
     def __init__(
@@ -56,6 +56,11 @@ class _Common:
             batch=batch,
             flush_seconds=flush_seconds,
         )
+        self._connect()
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Make what searches are asked through."""
 
     @property
     def stats(self) -> Stats:
@@ -101,8 +106,7 @@ class Client(_Common):
     Make it once per process, after any fork, and close it at the end, or use it as a context.
     """
 
-    def __init__(self, address: str, experiment: int, **settings: Any) -> None:
-        super().__init__(address, experiment, **settings)
+    def _connect(self) -> None:
         self._http = httpx().Client(**self._asking.settings(self._deadline))
         # A request may take longer than the deadline in parts that each keep to it; who searches does not wait.
         self._pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="multileave-client")
@@ -172,8 +176,7 @@ class Client(_Common):
 class AsyncClient(_Common):
     """`Client` for applications with an event loop; events are sent by a thread beside it."""
 
-    def __init__(self, address: str, experiment: int, **settings: Any) -> None:
-        super().__init__(address, experiment, **settings)
+    def _connect(self) -> None:
         self._http = httpx().AsyncClient(**self._asking.settings(self._deadline))
 
     async def interleave(
