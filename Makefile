@@ -43,7 +43,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/single_calls.py
 
 docs: .venv/dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict
 
 lowest: .venv/dev
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv-lowest
