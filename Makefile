@@ -2,10 +2,22 @@
 # make test   every check: style, types, layers, tests, doctests, the README
 # make soak   what is too long for every day
 # make bench  what things cost
+# make docs   the documentation site, into site/
+# make lowest the oldest versions of what multileave needs
+# make pythons  every supported Python that is installed here
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint tests soak bench clean
+# What works without extras, and what studies and replay add, quick enough to be repeated for other versions.
+CORE_TESTS := tests/test_impression.py tests/test_random.py tests/test_rankings.py tests/test_vectors.py \
+	tests/methods/test_known_values.py tests/methods/test_definitions.py tests/stats/test_tally.py \
+	tests/stats/test_verdict.py tests/clicks tests/data/test_svmlight.py tests/data/test_trec.py tests/cli/test_cli.py \
+	tests/replay/test_log_schema.py tests/replay/test_engine_replay.py tests/study/test_engine.py tests/study/test_plots.py
+# Old versions warn of what newer ones beside them will drop.
+CORE_PYTEST := -m pytest -W ignore::DeprecationWarning $(CORE_TESTS)
+PYTHONS ?= 3.11 3.12 3.13
+
+.PHONY: demo test lint tests soak bench docs lowest pythons clean
 
 demo: .venv/core
 	$(BIN)/multileave demo
@@ -30,6 +42,22 @@ soak: .venv/dev
 bench: .venv/dev
 	$(BIN)/python benchmarks/single_calls.py
 
+docs: .venv/dev
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict
+
+lowest: .venv/dev
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e '.[study,replay]' pytest==8.2.0 hypothesis==6.100.0
+	.venv-lowest/bin/python $(CORE_PYTEST)
+
+pythons: .venv/dev
+	for version in $(PYTHONS); do \
+		if ! $(BIN)/uv python find --no-python-downloads --system $$version; then echo "Python $$version is not here"; continue; fi; \
+		$(BIN)/uv venv --quiet --clear --no-python-downloads --system --python $$version .venv-$$version && \
+		$(BIN)/uv pip install --quiet --python .venv-$$version -e '.[study,replay]' pytest hypothesis && \
+		.venv-$$version/bin/python $(CORE_PYTEST) || exit 1; \
+	done
+
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
@@ -41,4 +69,4 @@ bench: .venv/dev
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage*
+	rm -rf .venv .venv-* site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage*

@@ -12,7 +12,7 @@ from multileave.methods import base
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def engine():
 
 
 @pytest.mark.usefixtures("forget_methods")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)
     for name in ("OPENSEARCH_URL", "ELASTICSEARCH_URL", "SOLR_URL"):

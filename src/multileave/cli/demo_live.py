@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from multileave.cli.printing import print_json
-from multileave.cli.serve import require_live
-from multileave.errors import DataError, MissingExtra
+from multileave.errors import DataError
 
 if TYPE_CHECKING:
     import httpx
@@ -37,18 +36,15 @@ API = "/api/v1/experiments"
 
 def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, seed: str, as_json: bool) -> None:
     """Run the service and its users, for so many seconds or, for 0, until Ctrl-C; then print the verdict."""
-    require_live()
-    try:
-        import httpx  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("the live demo needs httpx, which is absent: pip install 'multileave[client]'") from error
     if users < 2 or seconds < 0:
         raise DataError(
             f"--users is {users} and --seconds is {seconds:g}; expected 2 users or more, and a time from 0."
         )
+    from multileave.client.http import httpx
     from multileave.live.background import running
     from multileave.live.settings import Settings
 
+    httpx()  # says what to install if it is absent
     traffic = _Traffic.of(users, seed)
     with _database(folder) as database, running(Settings(database=database, port=port, open=True)) as address:
         typer.echo(f"The page: {address}/   Simulated users search; stop them with Ctrl+C.", err=as_json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from multileave.cli.printing import print_json, table_console
-from multileave.cli.serve import Database, require_live
+from multileave.cli.serve import Database
 
 if TYPE_CHECKING:
     from multileave.live.exchange import Key
@@ -73,7 +73,6 @@ def revoke(
 
 @contextmanager
 def _service(db: str | None) -> "Iterator[Service]":
-    require_live()
     from multileave.live.service import Service
     from multileave.live.settings import Settings
 

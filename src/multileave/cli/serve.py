@@ -1,6 +1,5 @@
 """multileave serve: the service that experiments run on."""
 
-import importlib.util
 import os
 import signal
 import socket
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multileave.cli.printing import print_json
-from multileave.errors import DataError, MissingExtra
+from multileave.errors import DataError
 
 if TYPE_CHECKING:
     from multileave.live.settings import Settings
 
-__all__ = ["Database", "require_live", "serve"]
+__all__ = ["Database", "serve"]
 
 LEVELS = ("debug", "info", "warning", "error")
-NEEDED = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client", "jinja2", "pyarrow")
 KEEP_ALIVE = 65  # seconds; longer than the pools of proxies and clients keep a connection that nobody uses
 Database = Annotated[
     str | None,
@@ -41,23 +39,16 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON document.")] = False,
 ) -> None:
     """Run the service: lists to show, events, verdicts, and a page that shows who is winning."""
-    require_live()
+    from multileave.live.settings import Settings
+
     if log not in LEVELS:
         raise DataError(f"--log is {log!r}; expected one of {', '.join(LEVELS)}.")
-    from multileave.live.settings import Settings
 
     settings = Settings.from_environment(database=db, host=host, port=port, workers=workers, open=open_ or None)
     has_keys = _check_keys(settings)
     settings = replace(settings, port=_free_port(settings.host, settings.port))
     _announce(settings, has_keys=has_keys, as_json=as_json)
     _run(settings, log)
-
-
-def require_live() -> None:
-    """Say how to install the service where a part of it is missing."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtra(f"the service needs {', '.join(missing)}, which is absent: pip install 'multileave[live]'")
 
 
 def _check_keys(settings: "Settings") -> bool:

@@ -238,7 +238,12 @@ def _parallel(settings: Settings, tasks: list[Task], jobs: int, backend: str) ->
     if backend == "loky" and jobs == 1:
         yield from (run_task(settings, task) for task in tasks)
         return
-    from joblib import Parallel, delayed
+    try:
+        from joblib import Parallel, delayed
+    except ImportError as error:
+        raise MissingExtra(
+            "studies on several cores need joblib, which is absent: pip install 'multileave[study]'"
+        ) from error
 
     if backend == "loky":
         Parallel(n_jobs=jobs)(delayed(warm)(settings, spec) for spec in _slowest_first(settings.methods))

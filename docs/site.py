@@ -1,0 +1,96 @@
+"""Pages of the site that are made and not written: the README, the changes, and the references.
+
+Run by mkdocs (`gen-files`); nothing of it is kept in the repository.
+"""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import mkdocs_gen_files
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "multileave": "The flow, from rankings to a verdict.",
+    "multileave.testing": "The contract that every method must pass.",
+    "multileave.theory": "What a method guarantees, decided exactly.",
+    "multileave.stats": "Verdicts, and what they are made of.",
+    "multileave.clicks": "Simulated users.",
+    "multileave.data": "Learning-to-rank data.",
+    "multileave.study": "The paper's experiments.",
+    "multileave.replay": "Verdicts from logs.",
+    "multileave.client": "What applications call.",
+    "multileave.integrations": "Other people's tools.",
+}
+
+
+def python_reference() -> str:
+    """Return the page of all public names, for mkdocstrings to fill in."""
+    parts = ["# Python reference\n"]
+    for name, about in PACKAGES.items():
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+        parts.append(f"\n# {name}\n\n{about}\n")
+        for public in getattr(module, "__all__", []):
+            thing = getattr(module, public)
+            if inspect.ismodule(thing):
+                continue
+            home = getattr(thing, "__module__", None) or name
+            where = f"{home}.{public}" if str(home).startswith("multileave") and hasattr(
+                importlib.import_module(home), public
+            ) else f"{name}.{public}"  # fmt: skip
+            parts.append(f"\n::: {where}\n")
+    return "".join(parts)
+
+
+def command_reference() -> str:
+    """Return the page of all commands, from what they say of themselves."""
+    import typer
+
+    from multileave.cli import app
+
+    parts = ["# Command line\n"]
+
+    def describe(command: object, path: str) -> None:
+        parts.append(f"\n## `{path}`\n\n{inspect.cleandoc(getattr(command, 'help', '') or '')}\n")
+        rows = []
+        for parameter in getattr(command, "params", []):
+            if parameter.name in ("help",) or getattr(parameter, "hidden", False):
+                continue
+            names = ", ".join(f"`{o}`" for o in [*parameter.opts, *parameter.secondary_opts]) or f"`{parameter.name}`"
+            if parameter.param_type_name == "argument":
+                names = f"`{(getattr(parameter, 'metavar', None) or parameter.name).upper()}`"
+            about = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
+            rows.append(f"| {names} | {about} |")
+        if rows:
+            parts.append("\n| option | what it does |\n|---|---|\n" + "\n".join(rows) + "\n")
+        for name, sub in getattr(command, "commands", {}).items():
+            if not getattr(sub, "hidden", False):
+                describe(sub, f"{path} {name}")
+
+    describe(typer.main.get_command(app), "multileave")
+    return "".join(parts)
+
+
+def from_root(name: str, depth: int = 0) -> str:
+    """Return a page of the repository's root with its links turned round."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    up = "../" * depth
+    text = re.sub(r"\]\(docs/", f"]({up}", text)
+    return re.sub(r"\]\((?!https?:|#|\.\./|[\w./-]+\.md)(?P<path>[\w./-]+)\)", "]", text)
+
+
+def write(page: str, text: str) -> None:
+    """Write a page of the site."""
+    with mkdocs_gen_files.open(page, "w") as file:
+        file.write(text)
+
+
+if __name__ in ("__main__", "<run_path>"):
+    write("index.md", from_root("README.md"))
+    write("reference/changes.md", from_root("CHANGELOG.md", 1))
+    write("reference/python.md", python_reference())
+    write("reference/command-line.md", command_reference())
