@@ -77,6 +77,8 @@ def fast_rows(raw: pa.RecordBatch, origin: Origin, unit: str | None, headers: He
         return _fast_rows(raw, origin, unit, headers)
     except (pa.ArrowException, UnicodeDecodeError, RowError, KeyError, ValueError) as error:
         raise DoesNotFit from error
+    except (AttributeError, TypeError) as error:  # columns of other types than ours, in a damaged file
+        raise DoesNotFit from error
 
 
 def fast_clicks(raw: pa.RecordBatch) -> Prepared:
@@ -85,7 +87,7 @@ def fast_clicks(raw: pa.RecordBatch) -> Prepared:
         ids = _text(raw.column("impression_id"))
         events = [_event_column(raw, field, len(raw)) for field in EVENT_FIELDS]
         _check_named(events)
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, KeyError, ValueError, AttributeError, TypeError) as error:
         raise DoesNotFit from error
     if ids.null_count:
         raise DoesNotFit
@@ -179,6 +181,9 @@ def _headers(raw: pa.RecordBatch, headers: Headers) -> pa.Int32Array:
         raise DoesNotFit
     codes = method.indices.to_numpy(zero_copy_only=False)
     flat_codes = flat.indices.to_numpy(zero_copy_only=False)
+    for used, known in ((codes, methods), (flat_codes, names)):
+        if used.min(initial=0) < 0 or used.max(initial=0) >= len(known):  # a damaged file
+            raise DoesNotFit
     sizes = rankers.value_lengths().to_numpy(zero_copy_only=False)
     width = int(sizes[0])
     if width and (sizes == width).all():
