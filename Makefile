@@ -1,7 +1,7 @@
 # make demo   compare five rankers with simulated users
 # make test   every check: style, types, layers, tests, doctests, the README
 # make soak   what is too long for every day
-# make bench  what things cost
+# make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
@@ -28,7 +28,7 @@ soak: .venv/dev
 	$(BIN)/pytest -m soak
 
 bench: .venv/dev
-	$(BIN)/python benchmarks/single_calls.py
+	$(BIN)/python benchmarks/report.py $(if $(PEERS),--peers)
 
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
