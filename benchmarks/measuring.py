@@ -122,6 +122,7 @@ def calls_for(call, least):
 
 def microseconds_in_turn(calls, rounds=7, least=0.01):
     """Return for each call the microseconds that one takes in every round; the calls take turns."""
+    calls = list(calls)
     counts = [calls_for(call, least) for call in calls]
     found = [[] for _ in calls]
     for _ in range(rounds):

@@ -9,8 +9,8 @@ PYTHONPATH.
 import argparse
 import importlib.util
 
-from measuring import Line, Section, Spread, markdown_table, microseconds_in_turn, number, tell
-from single_calls import measure, rankings_of
+from measuring import Line, Section, Spread, markdown_table, number, tell
+from single_calls import measure
 
 SIZES = ((5, 100), (40, 100))
 PEER = "mpkato's `interleaving`"
@@ -25,71 +25,67 @@ WANTED = {
 }  # fmt: skip
 
 
-def theirs(rounds):
-    """Return the rounds of the peer's combine + infer, by method and rankers; nothing where it is absent."""
-    if importlib.util.find_spec("interleaving") is None:
-        tell(f"{PEER} is not installed; its figures are those of the requirements")
-        return {}
+def theirs(spec, rankings):
+    """Return the peer's calls of a method, by name."""
     import interleaving
 
-    found = {}
-    for rankers, documents in SIZES:
-        rankings = list(rankings_of(rankers, documents)[0].values())
-        for spec, name in CLASSES.items():
-            tell(f"peers: {spec}, {rankers} rankers")
-            cls = getattr(interleaving, name)
-
-            def combine(cls=cls, rankings=rankings):
-                return cls(rankings, max_length=10).interleave()
-
-            page = combine()
-            combined, inferred = microseconds_in_turn(
-                [combine, lambda cls=cls, page=page: cls.evaluate(page, [1, 4])], rounds
-            )
-            found[spec, rankers] = [a + b for a, b in zip(combined, inferred, strict=True)]
-    return found
+    if spec not in CLASSES:
+        return {}
+    cls = getattr(interleaving, CLASSES[spec])
+    page = cls(rankings, max_length=10).interleave()
+    return {
+        "peer_combine": lambda: cls(rankings, max_length=10).interleave(),
+        "peer_infer": lambda: cls.evaluate(page, [1, 4]),
+    }
 
 
 def section(rounds, *, measured):
     """Return the part of the report on single calls."""
     tell("single calls")
-    ours = list(measure(SIZES, rounds=rounds))
-    peer = theirs(rounds) if measured else {}
-    rows, lines = [], []
-    for record in ours:
+    if measured and importlib.util.find_spec("interleaving") is None:
+        tell(f"{PEER} is not installed; its figures are those of the requirements")
+        measured = False
+    found = list(measure(SIZES, rounds, theirs if measured else None))
+    rows, lines, compared = [], [], []
+    for record in found:
         spec, rankers = record["method"], record["rankers"]
-        whole = {
-            form: [a + b for a, b in zip(record[key], record["infer"], strict=True)]
-            for form, key in (("lists", "combine_lists"), ("an integer array", "combine_array"))
-        }
         figures = [Spread.of(record[key]) for key in ("combine_lists", "combine_array", "infer")]
         floor = Spread.ratio(record["combine_lists"], record["dictionaries"])
         rows.append([spec, rankers, *map(str, figures), f"{floor}x"])
-        for (form, times), wanted in zip(whole.items(), WANTED.get((spec, rankers), ()), strict=False):
+        for key, wanted in zip(("combine_lists", "combine_array"), WANTED.get((spec, rankers), ()), strict=False):
             if wanted is not None:
-                lines.append(against(spec, rankers, form, times, wanted, peer))
+                lines.append(against(record, key, wanted))
+        if "peer_combine" in record:
+            compared.append([spec, rankers, *(str(Spread.of(record[key])) for key in ("peer_combine", "peer_infer"))])
     text = (
         "Microseconds of processor time, 100 documents per ranking, k=10. The last column has `combine` on lists "
-        "against the dictionaries `[dict(zip(r, range(len(r)))) for r in rankings]`, without which they cannot be read.\n\n"
+        "against the dictionaries `[dict(zip(r, range(len(r)))) for r in rankings]`, "
+        "without which they cannot be read.\n\n"
     )
     head = ["method", "rankers", "combine, lists", "combine, integer array", "infer", "against dictionaries"]
     text += markdown_table(head, rows)
-    if peer:
-        rows = [[spec, rankers, str(Spread.of(times))] for (spec, rankers), times in peer.items()]
-        text += f"\n{PEER}, combine + infer, measured in the same run:\n\n"
-        text += markdown_table(["method", "rankers", "us"], rows)
-    return Section("Single calls", text, lines, {"ours": ours, "peer": [[*key, times] for key, times in peer.items()]})
+    if compared:
+        text += f"\n{PEER}, on lists, in the same rounds:\n\n"
+        text += markdown_table(["method", "rankers", "combine", "infer"], compared)
+    return Section("Single calls", text, lines, found)
 
 
-def against(spec, rankers, form, ours, wanted, peer):
+def against(record, combine, wanted):
     """Return the line on one method against the peer: measured, or else by its figures."""
-    what = f"{spec}, combine + infer on {form}, {rankers} rankers, against {PEER}"
-    if (spec, rankers) in peer:
-        return Line.at_least(f"{what}, measured", Spread.ratio(peer[spec, rankers], ours), wanted)
-    figure = FIGURES.get((spec, rankers))
+    form = "lists" if combine == "combine_lists" else "an integer array"
+    what = f"{record['method']}, combine + infer on {form}, {record['rankers']} rankers, against {PEER}"
+    ours = both(record[combine], record["infer"])
+    if "peer_combine" in record:
+        return Line.at_least(what, Spread.ratio(both(record["peer_combine"], record["peer_infer"]), ours), wanted)
+    figure = FIGURES.get((record["method"], record["rankers"]))
     if figure is None:
         return Line.unknown(what, "only with PEERS=1, where it is installed", f"at least {number(wanted)} x")
     return Line.at_least(f"{what} ({number(figure)} us)", Spread.of([figure / time for time in ours]), wanted)
+
+
+def both(one, other):
+    """Return the sums of two figures, round by round."""
+    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 def main():

@@ -26,11 +26,14 @@ def rankings_of(rankers, documents, seed=0):
     return {f"ranker-{n}": [f"document-{d}" for d in row] for n, row in enumerate(rows)}, array
 
 
-def measure(sizes=SIZES, specs=SPECS, rounds=15):
-    """Yield for every size and method the microseconds of each call, round by round."""
+def measure(sizes=SIZES, rounds=15, beside=None):
+    """Yield for every size and method the microseconds of each call, round by round.
+
+    beside: returns for a method and rankings other calls by name, to be measured in the same rounds.
+    """
     for rankers, documents in sizes:
         lists, array = rankings_of(rankers, documents)
-        for spec in specs:
+        for spec in SPECS:
             method = ml.get_method(spec)
             taken = min(rankers, method.most_rankers or rankers)
             if method.most_rankers and rankers > sizes[0][0]:
@@ -39,19 +42,15 @@ def measure(sizes=SIZES, specs=SPECS, rounds=15):
             values = list(lists_in.values())
             impression = method.combine(lists_in, 10, seed=1)
             clicks = [impression.shown[1], impression.shown[4]]
-            floor, from_lists, from_array, infer = microseconds_in_turn(
-                [
-                    lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
-                    lambda m=method, r=lists_in: m.combine(r, 10, seed=1),
-                    lambda m=method, r=array_in: m.combine(r, 10, seed=1),
-                    lambda i=impression, c=clicks: ml.infer(i, c),
-                ],
-                rounds,
-            )
-            yield {
-                "method": spec, "rankers": taken, "dictionaries": floor,
-                "combine_lists": from_lists, "combine_array": from_array, "infer": infer,
-            }  # fmt: skip
+            calls = {
+                "dictionaries": lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
+                "combine_lists": lambda m=method, r=lists_in: m.combine(r, 10, seed=1),
+                "combine_array": lambda m=method, r=array_in: m.combine(r, 10, seed=1),
+                "infer": lambda i=impression, c=clicks: ml.infer(i, c),
+                **(beside(spec, values) if beside else {}),
+            }
+            found = dict(zip(calls, microseconds_in_turn(calls.values(), rounds), strict=True))
+            yield {"method": spec, "rankers": taken, **found}
 
 
 def least():
