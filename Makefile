@@ -1,7 +1,7 @@
 # make demo   compare five rankers with simulated users
 # make test   every check: style, types, layers, tests, doctests, the README
 # make soak   what is too long for every day
-# make bench  what things cost
+# make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed
 # make docs   the documentation site, into site/
 # make lowest the oldest versions of what multileave needs
 # make pythons  every supported Python that is installed here
@@ -40,7 +40,7 @@ soak: .venv/dev
 	$(BIN)/pytest -m soak
 
 bench: .venv/dev
-	$(BIN)/python benchmarks/single_calls.py
+	$(BIN)/python benchmarks/report.py $(if $(PEERS),--peers)
 
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict

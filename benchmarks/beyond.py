@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from measuring import markdown_table
 from multileave.study.plots import error_figure, save
 from multileave.study.results import RunResult, gather
 from multileave.study.runner import run_study
@@ -39,11 +40,7 @@ def paired(runs, base, impressions, truth):
 
 
 def print_table(head, rows):
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    print()
+    print(markdown_table(head, rows))
 
 
 def settings_of(results: list[RunResult]):

@@ -32,15 +32,26 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def medians(*what, times=5):
-    """Return for each function the median of its seconds by the clock, and by the processors."""
+def in_turn(*what, times=5):
+    """Return for each function its seconds by the clock and by the processors, round by round."""
     seconds = [[] for _ in what]
     for _ in range(times):
         for function, found in zip(what, seconds, strict=True):
             start, used = time.perf_counter(), time.process_time()
             function()
             found.append((time.perf_counter() - start, time.process_time() - used))
-    return [tuple(statistics.median(column) for column in zip(*found, strict=True)) for found in seconds]
+    return seconds
+
+
+def medians(*what, times=5):
+    """Return for each function the median of its seconds by the clock, and by the processors."""
+    rounds = in_turn(*what, times=times)
+    return [tuple(statistics.median(column) for column in zip(*found, strict=True)) for found in rounds]
+
+
+def to_verdict(folder):
+    """Replay a log to its verdict."""
+    return replay(folder).tally().verdict()
 
 
 def spell(mine, other):
@@ -70,9 +81,9 @@ def make(folder, impressions, units, **options):
     if not folder.exists():
         start = time.perf_counter()
         write_log(simulation, folder, impressions, files=4, seed=1, **options)
-        print(f"  written in {time.perf_counter() - start:.1f} s")
+        print(f"  written in {time.perf_counter() - start:.1f} s", file=sys.stderr)
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
-    print(f"  {impressions:,} impressions, {size / impressions:.0f} bytes each")
+    return f"{impressions:,} impressions, {size / impressions:.0f} bytes each"
 
 
 def read_columns(folder):
@@ -92,26 +103,24 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         base = options.folder or Path(temporary)
         joined = base / "joined"
-        make(joined, options.impressions, options.units)
-        replay(joined).tally().verdict()
-        read, whole = medians(lambda: read_columns(joined), lambda: replay(joined).tally().verdict())
+        print("  " + make(joined, options.impressions, options.units))
+        to_verdict(joined)
+        read, whole = medians(lambda: read_columns(joined), lambda: to_verdict(joined))
         print(f"  read by pyarrow {read[0]:.2f} s ({read[1]:.2f} s); to a verdict {spell(whole, read)}")
         if options.separate:
             separate = base / "separate"
-            make(separate, options.impressions, options.units, separate=True, duplicates=0.03, late=0.03)
+            print("  " + make(separate, options.impressions, options.units, separate=True, duplicates=0.03, late=0.03))
             shown, clicks = separate / "impressions", separate / "clicks"
             whole, apart = medians(
-                lambda: replay(joined).tally().verdict(),
+                lambda: to_verdict(joined),
                 lambda: replay(shown, clicks=clicks).tally().verdict(),
                 times=3,
             )
             print(f"  separate clicks {spell(apart, whole)}")
         if options.scale:
             large = base / "large"
-            make(large, 10 * options.impressions, 5 * options.units)
-            whole, longer = medians(
-                lambda: replay(joined).tally().verdict(), lambda: replay(large).tally().verdict(), times=3
-            )
+            print("  " + make(large, 10 * options.impressions, 5 * options.units))
+            whole, longer = medians(lambda: to_verdict(joined), lambda: to_verdict(large), times=3)
             print(f"  ten times as many {spell(longer, whole)}")
             (few, small), (many, big) = peak(large, "query"), peak(large, "user_id")
             print(

@@ -318,7 +318,7 @@ def summary(per_second, took, processor):
     cuts = statistics.quantiles(took, n=100)
     return {
         "per_second": statistics.median(per_second), "p50_ms": 1000 * cuts[49], "p99_ms": 1000 * cuts[98],
-        "requests": len(took), "processor_us": 1e6 * processor / len(took),
+        "requests": len(took), "processor_us": 1e6 * processor / len(took), "rounds": per_second,
     }  # fmt: skip
 
 

@@ -2,17 +2,17 @@
 
     python benchmarks/single_calls.py [--json]
 
-Each figure is the least of several rounds of many calls, in microseconds; the ratio is to
-[dict(zip(r, range(len(r)))) for r in rankings], measured in the same round.
+Each figure is the least of several rounds of many calls, in microseconds of processor time; the ratio is
+to [dict(zip(r, range(len(r)))) for r in rankings], measured in the same rounds.
 """
 
 import argparse
 import json
-import time
 
 import numpy as np
 
 import multileave as ml
+from measuring import microseconds_in_turn
 
 SIZES = ((5, 100), (15, 100), (40, 100))
 SPECS = ("tdm", "dpm", "opm", "ppm", "sosm", "pm", "om", "bi", "pbi")
@@ -26,68 +26,48 @@ def rankings_of(rankers, documents, seed=0):
     return {f"ranker-{n}": [f"document-{d}" for d in row] for n, row in enumerate(rows)}, array
 
 
-def microseconds(*calls, rounds=150, least=0.001):
-    """Return the least time of each call, measured in turn so that a busy moment of the machine hits all alike.
+def measure(sizes=SIZES, rounds=15, beside=None):
+    """Yield for every size and method the microseconds of each call, round by round.
 
-    Rounds are many and short, as on a busy machine only a short one passes without interruption.
+    beside: returns for a method and rankings other calls by name, to be measured in the same rounds.
     """
-    counts = []
-    for call in calls:
-        call()  # compiled code is loaded at the first
-        count = 1
-        while True:
-            taken = once(call, count)
-            if taken > least:
-                break
-            count *= 2
-        counts.append(count)
-    best = [float("inf")] * len(calls)
-    for _ in range(rounds):
-        for i, (call, count) in enumerate(zip(calls, counts, strict=True)):
-            best[i] = min(best[i], once(call, count) / count * 1e6)
-    return best
-
-
-def once(call, count):
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return time.perf_counter() - start
-
-
-def measure():
-    for rankers, documents in SIZES:
+    for rankers, documents in sizes:
         lists, array = rankings_of(rankers, documents)
         for spec in SPECS:
             method = ml.get_method(spec)
             taken = min(rankers, method.most_rankers or rankers)
-            if method.most_rankers and rankers > SIZES[0][0]:
+            if method.most_rankers and rankers > sizes[0][0]:
                 continue
             lists_in, array_in = dict(list(lists.items())[:taken]), array[:taken]
             values = list(lists_in.values())
             impression = method.combine(lists_in, 10, seed=1)
             clicks = [impression.shown[1], impression.shown[4]]
-            floor, from_lists, from_array, infer = microseconds(
-                lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
-                lambda m=method, r=lists_in: m.combine(r, 10, seed=1),
-                lambda m=method, r=array_in: m.combine(r, 10, seed=1),
-                lambda i=impression, c=clicks: ml.infer(i, c),
-            )
-            yield {
-                "method": spec, "rankers": taken, "dictionaries": floor,
-                "combine_lists": from_lists, "combine_array": from_array, "infer": infer,
-            }  # fmt: skip
+            calls = {
+                "dictionaries": lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
+                "combine_lists": lambda m=method, r=lists_in: m.combine(r, 10, seed=1),
+                "combine_array": lambda m=method, r=array_in: m.combine(r, 10, seed=1),
+                "infer": lambda i=impression, c=clicks: ml.infer(i, c),
+                **(beside(spec, values) if beside else {}),
+            }
+            found = dict(zip(calls, microseconds_in_turn(calls.values(), rounds), strict=True))
+            yield {"method": spec, "rankers": taken, **found}
+
+
+def least():
+    """Yield the records with the least of the rounds for each figure."""
+    for record in measure():
+        yield {key: min(value) if isinstance(value, list) else value for key, value in record.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     if parser.parse_args().json:
-        print(json.dumps(list(measure()), indent=2))
+        print(json.dumps(list(least()), indent=2))
         return
     print("microseconds per call, 100 documents per ranking, k=10\n")
     print("method  rankers  dictionaries  combine lists  ratio  combine array   infer")
-    for r in measure():
+    for r in least():
         print(
             f"{r['method']:<7} {r['rankers']:>7} {r['dictionaries']:>13.1f} {r['combine_lists']:>14.1f} "
             f"{r['combine_lists'] / r['dictionaries']:>6.2f} {r['combine_array']:>14.1f} {r['infer']:>7.1f}"

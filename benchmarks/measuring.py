@@ -1,0 +1,198 @@
+"""What the parts of the report share: figures over rounds, must-hold lines, and the machine described.
+
+Times are of the processor unless said otherwise: other work on the machine has no part in them. What is
+compared is measured in turn, round after round; a figure is the median of its rounds with their range, a
+ratio the median of the ratios within each round.
+"""
+
+import importlib.metadata
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of some rounds, with the least and the largest."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, rounds):
+        """Return the spread of a figure's rounds."""
+        return cls(statistics.median(rounds), min(rounds), max(rounds))
+
+    @classmethod
+    def ratio(cls, above, below):
+        """Return the spread of the ratios of two figures that were measured in the same rounds."""
+        return cls.of([a / b for a, b in zip(above, below, strict=True)])
+
+    def __str__(self):
+        return f"{number(self.median)} ({number(self.low)}-{number(self.high)})"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that must hold: what was measured, what was wanted; holds is None where it was not measured."""
+
+    what: str
+    measured: str
+    wanted: str
+    holds: bool | None
+    part: float = 0.0  # measured as a multiple of what is wanted, at least 1 where the line holds
+
+    @classmethod
+    def at_least(cls, what, spread, wanted, unit="x"):
+        """Return a line that holds where the median is at least so much."""
+        part = spread.median / wanted
+        return cls(what, f"{spread} {unit}", f"at least {number(wanted)} {unit}", part >= 1, part)
+
+    @classmethod
+    def at_most(cls, what, spread, wanted, unit="x"):
+        """Return a line that holds where the median is at most so much."""
+        part = wanted / spread.median
+        return cls(what, f"{spread} {unit}", f"at most {number(wanted)} {unit}", part >= 1, part)
+
+    @classmethod
+    def unknown(cls, what, why, wanted):
+        """Return a line that was not measured."""
+        return cls(what, why, wanted, None)
+
+    @property
+    def verdict(self):
+        """Yes, NO, or that it was not measured."""
+        return "not measured" if self.holds is None else "yes" if self.holds else "NO"
+
+
+@dataclass
+class Section:
+    """A part of the report: Markdown, the lines that must hold, and the figures as plain data."""
+
+    title: str
+    text: str
+    lines: list[Line] = field(default_factory=list)
+    data: object = None
+
+
+def number(value):
+    """Return a number with three digits that count."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def markdown_table(head, rows):
+    """Return a table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]) + "\n"
+
+
+def tell(what):
+    """Print progress."""
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+def seconds_of(call, count=1, clock=time.process_time):
+    """Return the processor time of some calls."""
+    start = clock()
+    for _ in range(count):
+        call()
+    return clock() - start
+
+
+def calls_for(call, least):
+    """Return how many calls take at least so many seconds, after one that may compile."""
+    call()
+    count = 1
+    while seconds_of(call, count) < least:
+        count *= 2
+    return count
+
+
+def microseconds_in_turn(calls, rounds=7, least=0.01):
+    """Return for each call the microseconds that one takes in every round; the calls take turns."""
+    calls = list(calls)
+    counts = [calls_for(call, least) for call in calls]
+    found = [[] for _ in calls]
+    for _ in range(rounds):
+        for times, call, count in zip(found, calls, counts, strict=True):
+            times.append(seconds_of(call, count) / count * 1e6)
+    return found
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a process took: seconds by the clock and of the processors, and its peak memory in MB."""
+
+    clock: float
+    processor: float
+    memory: float
+    output: str
+
+
+def run(command, **environment):
+    """Run a command to its end in a process of its own."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}, text=True)
+    output = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    if process.returncode:
+        raise SystemExit(f"{command} ended with {process.returncode}")
+    return Ran(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, output)
+
+
+def python(code, *arguments, **environment):
+    """Run code, or multileave's command line, in a Python of its own."""
+    return run([sys.executable, "-c", code, *map(str, arguments)], **environment)
+
+
+def command_line(*arguments, **environment):
+    """Run `multileave` with some arguments in a process of its own."""
+    return python("from multileave.cli import main; main()", *arguments, **environment)
+
+
+def machine():
+    """Return what was measured, where, as pairs of a name and a text."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "numba", "scipy"))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return [
+        ("revision", revision()),
+        ("date", time.strftime("%Y-%m-%d %H:%M")),
+        ("processor", f"{processor()}, {os.cpu_count()} cores"),
+        ("memory", f"{memory:.0f} GB"),
+        ("load", f"{os.getloadavg()[0]:.1f} processes wanted to run when it began, on {os.cpu_count()} cores"),
+        ("software", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {versions}"),
+    ]
+
+
+def processor():
+    """Return the processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def revision():
+    """Return the git revision, and whether files differ from it."""
+
+    def git(*arguments):
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    found = git("rev-parse", "--short=12", "HEAD") or "unknown"
+    return f"{found}, with changes" if git("status", "--porcelain", "--untracked-files=no") else found

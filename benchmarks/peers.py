@@ -1,0 +1,101 @@
+"""Single calls against those of mpkato's `interleaving`: by its figures, or measured where it is installed.
+
+    python benchmarks/peers.py [--measure] [--rounds 7]
+
+None of its code is here: `pip install git+https://github.com/mpkato/interleaving` it, or put a checkout on
+PYTHONPATH.
+"""
+
+import argparse
+import importlib.util
+
+from measuring import Line, Section, Spread, markdown_table, number, tell
+from single_calls import measure
+
+SIZES = ((5, 100), (40, 100))
+PEER = "mpkato's `interleaving`"
+CLASSES = {"ppm": "PairwisePreference", "tdm": "TeamDraft", "pm": "Probabilistic"}
+# Microseconds of combine + infer at 5 and 40 rankers of 100 documents, k=10, on two shared cores, as this project's
+# requirements state them; there is none for pm.
+FIGURES = {("ppm", 5): 250.0, ("ppm", 40): 1_878.0, ("tdm", 5): 224.0, ("tdm", 40): 303.0}
+# How many times faster we must be, on lists and on integer arrays.
+WANTED = {
+    ("ppm", 5): (4, 8), ("ppm", 40): (5, 15), ("tdm", 5): (5, None), ("tdm", 40): (5, None),
+    ("pm", 5): (100, None), ("pm", 40): (100, None),
+}  # fmt: skip
+
+
+def theirs(spec, rankings):
+    """Return the peer's calls of a method, by name."""
+    import interleaving
+
+    if spec not in CLASSES:
+        return {}
+    cls = getattr(interleaving, CLASSES[spec])
+    page = cls(rankings, max_length=10).interleave()
+    return {
+        "peer_combine": lambda: cls(rankings, max_length=10).interleave(),
+        "peer_infer": lambda: cls.evaluate(page, [1, 4]),
+    }
+
+
+def section(rounds, *, measured):
+    """Return the part of the report on single calls."""
+    tell("single calls")
+    if measured and importlib.util.find_spec("interleaving") is None:
+        tell(f"{PEER} is not installed; its figures are those of the requirements")
+        measured = False
+    found = list(measure(SIZES, rounds, theirs if measured else None))
+    rows, lines, compared = [], [], []
+    for record in found:
+        spec, rankers = record["method"], record["rankers"]
+        figures = [Spread.of(record[key]) for key in ("combine_lists", "combine_array", "infer")]
+        floor = Spread.ratio(record["combine_lists"], record["dictionaries"])
+        rows.append([spec, rankers, *map(str, figures), f"{floor}x"])
+        for key, wanted in zip(("combine_lists", "combine_array"), WANTED.get((spec, rankers), ()), strict=False):
+            if wanted is not None:
+                lines.append(against(record, key, wanted))
+        if "peer_combine" in record:
+            compared.append([spec, rankers, *(str(Spread.of(record[key])) for key in ("peer_combine", "peer_infer"))])
+    text = (
+        "Microseconds of processor time, 100 documents per ranking, k=10. The last column has `combine` on lists "
+        "against the dictionaries `[dict(zip(r, range(len(r)))) for r in rankings]`, "
+        "without which they cannot be read.\n\n"
+    )
+    head = ["method", "rankers", "combine, lists", "combine, integer array", "infer", "against dictionaries"]
+    text += markdown_table(head, rows)
+    if compared:
+        text += f"\n{PEER}, on lists, in the same rounds:\n\n"
+        text += markdown_table(["method", "rankers", "combine", "infer"], compared)
+    return Section("Single calls", text, lines, found)
+
+
+def against(record, combine, wanted):
+    """Return the line on one method against the peer: measured, or else by its figures."""
+    form = "lists" if combine == "combine_lists" else "an integer array"
+    what = f"{record['method']}, combine + infer on {form}, {record['rankers']} rankers, against {PEER}"
+    ours = both(record[combine], record["infer"])
+    if "peer_combine" in record:
+        return Line.at_least(what, Spread.ratio(both(record["peer_combine"], record["peer_infer"]), ours), wanted)
+    figure = FIGURES.get((record["method"], record["rankers"]))
+    if figure is None:
+        return Line.unknown(what, "only with PEERS=1, where it is installed", f"at least {number(wanted)} x")
+    return Line.at_least(f"{what} ({number(figure)} us)", Spread.of([figure / time for time in ours]), wanted)
+
+
+def both(one, other):
+    """Return the sums of two figures, round by round."""
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="store_true", help="measure the peer, too")
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    found = section(given.rounds, measured=given.measure)
+    print(found.text, *found.lines, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""What things cost on this machine: one report of ratios measured in one run, and of what must hold.
+
+    python benchmarks/report.py [--out benchmarks/out] [--only PART ...] [--rounds 5] [--peers] [--grid DIR]
+
+Writes report.md, report.json and figures, and prints a summary. Parts: twins, single, study, replay,
+service, start, scaling. --peers measures mpkato's `interleaving`, too, where it is installed. --grid runs the
+paper's grid from an empty cache on MQ2008 and OHSUMED, which DIR holds: minutes of two cores.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import measuring
+import peers
+import replay
+import scaling
+import service
+import startup
+import throughput
+import twins
+from measuring import Line, Section, Spread, command_line, markdown_table, number, tell
+
+GRID_WANTED = 240.0
+
+
+def replay_section(rounds, impressions=200_000, units=40_000):
+    """Return the part on replay, against a bare scan of the same columns by pyarrow."""
+    tell(f"replay: a log of {impressions:,} impressions")
+    with tempfile.TemporaryDirectory() as base:
+        folder = Path(base) / "joined"
+        about = replay.make(folder, impressions, units)
+        replay.to_verdict(folder)
+        scan, whole = replay.in_turn(
+            lambda: replay.read_columns(folder), lambda: replay.to_verdict(folder), times=rounds
+        )
+        _, memory = replay.peak(folder, "user_id")
+    rows = []
+    for place, what in enumerate(("by the clock", "of the processors")):
+        one, other = ([figures[place] for figures in side] for side in (scan, whole))
+        rows.append([what, str(Spread.of(one)), str(Spread.of(other)), f"{Spread.ratio(other, one)}x"])
+    text = f"A log of {about}, {units:,} users; seconds. Peak memory {memory / 2**20:.0f} MB.\n\n"
+    text += markdown_table(["seconds", "pyarrow reads the columns", "replay to a verdict", "ratio"], rows)
+    return Section("Replay against a bare scan", text, data={"scan": scan, "replay": whole, "memory": memory})
+
+
+def service_section(rounds, seconds=1.0, connections=16):
+    """Return the part on the service, against bare routes that validate the same and insert one row."""
+    tell("service: against bare routes")
+    os.environ.setdefault("MULTILEAVE_SECRET", "a secret for measuring only")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        database = f"sqlite:///{folder}/load.db"
+        found = asyncio.run(service.compare(database, folder, rounds, seconds, connections))
+    mine = found["ours"]
+    names = {"ours": "the service", "thread": "bare, in threads", "loop": "bare, in the loop"}
+    rows = []
+    for name, said in names.items():
+        other = found[name]
+        ratio = Spread.ratio(mine["rounds"], other["rounds"])
+        processor = number(mine["processor_us"] / other["processor_us"])
+        rows.append(
+            [said, str(Spread.of(other["rounds"])), f"{ratio}x", number(other["processor_us"]), f"{processor}x",
+             number(other["p50_ms"]), number(other["p99_ms"])]
+        )  # fmt: skip
+    head = [
+        "route", "requests a second", "the service's, against it", "processor, us each", "the service's, against it",
+        "p50, ms", "p99, ms",
+    ]  # fmt: skip
+    text = f"SQLite, {connections} connections, {rounds} rounds of {seconds:g} s in turn; by the clock.\n\n"
+    return Section("Service against a bare route", text + markdown_table(head, rows), data=found)
+
+
+def grid_section(folder):
+    """Return the part on the paper's grid: five methods, three users, 5 and 15 rankers, 125 runs of 10,000."""
+    tell("the paper's grid, from an empty cache: minutes")
+    with tempfile.TemporaryDirectory() as base:
+        ran = command_line(
+            "study", "--data", folder, "--datasets", "MQ2008", "--datasets", "OHSUMED", "--rankers", "5",
+            "--rankers", "15", "--jobs", "2", "--out", f"{base}/study", MULTILEAVE_CACHE_DIR=f"{base}/cache",
+        )  # fmt: skip
+    text = (
+        f"{ran.clock:.0f} s by the clock, {ran.processor:.0f} s of processor time in all, which is "
+        f"{ran.processor / 2:.0f} s on two cores of one's own. The load was {os.getloadavg()[0]:.1f} at its end.\n"
+    )
+    line = Line.at_most("the paper's grid, cold, by the clock", Spread.of([ran.clock]), GRID_WANTED, "s")
+    half = Line.at_most(
+        "the paper's grid, cold, half its processor time", Spread.of([ran.processor / 2]), GRID_WANTED, "s"
+    )
+    return Section("The paper's grid", text, [line, half], {"clock": ran.clock, "processor": ran.processor})
+
+
+def margins(lines):
+    """Return a figure of how far every line is from what is wanted."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from multileave.study.plots import COLOURS, STYLE
+
+    shown = [line for line in lines if line.holds is not None and line.part > 0][::-1]
+    with matplotlib.rc_context(STYLE):
+        drawn = Figure(figsize=(7.2, 0.6 + 0.19 * len(shown)), layout="constrained")
+        axes = drawn.subplots()
+        colours = [COLOURS[1] if line.holds else COLOURS[0] for line in shown]
+        axes.barh(range(len(shown)), [line.part for line in shown], color=colours, height=0.65)
+        axes.set_yticks(range(len(shown)), [line.what.replace("`", "") for line in shown], fontsize=6)
+        axes.set_xscale("log")
+        axes.axvline(1, color="black", lw=0.8)
+        axes.set_xlabel("times as good as wanted; left of 1 a line does not hold")
+        axes.margins(y=0.01)
+    return drawn
+
+
+def markdown(machine, sections, lines):
+    """Return the report."""
+    text = "# What things cost\n\n" + markdown_table(["", ""], machine)
+    text += f"\n{measuring.__doc__.split(chr(10) + chr(10), 1)[1].strip()}\n"
+    text += f"\n## What must hold\n\n{summary(lines)}\n\n"
+    text += markdown_table(["line", "measured", "wanted", "holds"], [table_row(line) for line in lines])
+    text += "\n![How far from what is wanted](margins.png)\n"
+    return text + "".join(f"\n## {section.title}\n\n{section.text}" for section in sections)
+
+
+def table_row(line):
+    """Return a must-hold line as a row."""
+    return [line.what, line.measured, line.wanted, line.verdict]
+
+
+def summary(lines):
+    """Return how many lines hold."""
+    counts = [sum(line.holds is state for line in lines) for state in (True, False, None)]
+    return "{} lines hold, {} do not, {} were not measured.".format(*counts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=measuring.ROOT / "benchmarks" / "out")
+    parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=8.0, help="the longest single study of the scaling laws")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--grid", metavar="DIR")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    machine, rounds = measuring.machine(), given.rounds
+    parts = {
+        "twins": lambda: twins.section(rounds),
+        "single": lambda: peers.section(rounds, measured=given.peers),
+        "study": lambda: throughput.section(rounds),
+        "replay": lambda: replay_section(rounds),
+        "service": lambda: service_section(rounds),
+        "start": lambda: startup.section(rounds),
+        "scaling": lambda: scaling.section(min(rounds, 3), given.seconds, given.out / "scaling.png"),
+    }
+    for name in given.only:
+        if name not in parts:
+            parser.error(f"there is no part {name!r}; there are {', '.join(parts)}")
+    sections = [part() for name, part in parts.items() if not given.only or name in given.only]
+    if given.grid:
+        sections.append(grid_section(given.grid))
+    lines = [line for section in sections for line in section.lines]
+    if not given.grid:
+        lines.append(Line.unknown("the paper's grid, cold", "only with --grid DIR", f"at most {number(GRID_WANTED)} s"))
+    (given.out / "margins.png").write_bytes(scaling.save(margins(lines), "png"))
+    (given.out / "report.md").write_text(markdown(machine, sections, lines), encoding="utf-8")
+    kept = {
+        "machine": dict(machine),
+        "lines": [dataclasses.asdict(line) for line in lines],
+        "sections": {section.title: section.data for section in sections},
+    }
+    (given.out / "report.json").write_text(json.dumps(kept, indent=2), encoding="utf-8")
+    for line in lines:
+        print(f"{line.verdict:12} {line.what}: {line.measured}, {line.wanted}")
+    print(f"\n{summary(lines)} The report: {given.out / 'report.md'}")
+
+
+if __name__ == "__main__":
+    main()
