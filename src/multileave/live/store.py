@@ -18,6 +18,7 @@ from multileave.live.tables import secrets
 __all__ = ["Store"]
 
 BUSY_SECONDS = 30
+CACHE_KILOBYTES = 4096  # of each connection; the operating system keeps the file in memory anyway
 
 
 class Store:
@@ -107,7 +108,7 @@ def _open(address: str, *, durable: bool) -> Engine:
             "journal_mode=WAL",
             f"synchronous={'FULL' if durable else 'NORMAL'}",
             "foreign_keys=ON",
-            "cache_size=-65536",
+            f"cache_size=-{CACHE_KILOBYTES}",
         ):
             raw.execute(f"PRAGMA {pragma}")
 
