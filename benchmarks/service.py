@@ -341,6 +341,17 @@ def report(kind, figures):
     print(f"  of the better one's throughput: {mine['per_second'] / best:.0%} (at least 50 % must hold)")
 
 
+def report_mix(kind, found):
+    memory = found["memory"]
+    quarter = max(len(memory) // 4, 1)
+    print(
+        f"{kind}: {found['impressions']:,} impressions, {found['events']:,} events, {found['verdicts']:,} verdicts; "
+        f"{found['wrong']} requests failed, {found['rejected']} events rejected; {memory[0]:.0f} MB at first, "
+        f"{statistics.mean(memory[quarter : 2 * quarter]):.0f} MB in the second quarter, "
+        f"{statistics.mean(memory[-quarter:]):.0f} MB in the last"
+    )
+
+
 async def soak(database, folder, minutes, connections):
     prepare(database)
     server = await ours(database, folder).wait("/readyz")
@@ -378,7 +389,7 @@ def main():
             if chosen.minutes:
                 found[kind] = asyncio.run(soak(database, folder, chosen.minutes, chosen.connections))
                 if not chosen.json:
-                    print(kind, found[kind])
+                    report_mix(kind, found[kind])
             else:
                 found[kind] = asyncio.run(compare(database, folder, chosen.rounds, chosen.seconds, chosen.connections))
                 if not chosen.json:
