@@ -24,8 +24,9 @@ import startup
 import throughput
 import twins
 from measuring import Line, Section, Spread, command_line, markdown_table, number, tell
+from multileave.study.plots import COLOURS, STYLE, save
 
-GRID_WANTED = 240.0
+GRID, GRID_WANTED = "The paper's grid", 240.0
 
 
 def replay_section(rounds, impressions=200_000, units=40_000):
@@ -91,15 +92,13 @@ def grid_section(folder):
     half = Line.at_most(
         "the paper's grid, cold, half its processor time", Spread.of([ran.processor / 2]), GRID_WANTED, "s"
     )
-    return Section("The paper's grid", text, [line, half], {"clock": ran.clock, "processor": ran.processor})
+    return Section(GRID, text, [line, half], {"clock": ran.clock, "processor": ran.processor})
 
 
 def margins(lines):
     """Return a figure of how far every line is from what is wanted."""
     import matplotlib
     from matplotlib.figure import Figure
-
-    from multileave.study.plots import COLOURS, STYLE
 
     shown = [line for line in lines if line.holds is not None and line.part > 0][::-1]
     with matplotlib.rc_context(STYLE):
@@ -136,6 +135,23 @@ def summary(lines):
     return "{} lines hold, {} do not, {} were not measured.".format(*counts)
 
 
+def write(folder, machine, sections):
+    """Write the report of some parts into a folder, and return the lines that must hold."""
+    lines = [line for section in sections for line in section.lines]
+    if not any(section.title == GRID for section in sections):
+        wanted = f"at most {number(GRID_WANTED)} s"
+        lines.append(Line.unknown("the paper's grid, cold", "only with --grid DIR", wanted))
+    (folder / "margins.png").write_bytes(save(margins(lines), "png"))
+    (folder / "report.md").write_text(markdown(machine, sections, lines), encoding="utf-8")
+    kept = {
+        "machine": dict(machine),
+        "lines": [dataclasses.asdict(line) for line in lines],
+        "sections": {section.title: section.data for section in sections},
+    }
+    (folder / "report.json").write_text(json.dumps(kept, indent=2), encoding="utf-8")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=measuring.ROOT / "benchmarks" / "out")
@@ -159,20 +175,13 @@ def main():
     for name in given.only:
         if name not in parts:
             parser.error(f"there is no part {name!r}; there are {', '.join(parts)}")
-    sections = [part() for name, part in parts.items() if not given.only or name in given.only]
+    chosen = [part for name, part in parts.items() if not given.only or name in given.only]
     if given.grid:
-        sections.append(grid_section(given.grid))
-    lines = [line for section in sections for line in section.lines]
-    if not given.grid:
-        lines.append(Line.unknown("the paper's grid, cold", "only with --grid DIR", f"at most {number(GRID_WANTED)} s"))
-    (given.out / "margins.png").write_bytes(scaling.save(margins(lines), "png"))
-    (given.out / "report.md").write_text(markdown(machine, sections, lines), encoding="utf-8")
-    kept = {
-        "machine": dict(machine),
-        "lines": [dataclasses.asdict(line) for line in lines],
-        "sections": {section.title: section.data for section in sections},
-    }
-    (given.out / "report.json").write_text(json.dumps(kept, indent=2), encoding="utf-8")
+        chosen.append(lambda: grid_section(given.grid))
+    sections = []
+    for part in chosen:
+        sections.append(part())
+        lines = write(given.out, machine, sections)  # after every part, so that an interrupted run leaves what it has
     for line in lines:
         print(f"{line.verdict:12} {line.what}: {line.measured}, {line.wanted}")
     print(f"\n{summary(lines)} The report: {given.out / 'report.md'}")
