@@ -138,6 +138,8 @@ def test_a_port_in_use_is_said(capsys, tmp_path):
 
 
 def test_a_part_that_is_missing_is_told_with_its_install_line(capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[:2] == ["multileave", "live"]]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for command in (["serve"], ["keys", "list"]):
         code, _, err = run(capsys, *command)
