@@ -11,6 +11,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,22 +142,32 @@ class Ran:
     output: str
 
 
-def run(command, **environment):
-    """Run a command to its end in a process of its own."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}, text=True)
-    output = process.stdout.read()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    if process.returncode:
-        raise SystemExit(f"{command} ended with {process.returncode}")
-    return Ran(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, output)
+# A process tells its own peak when it ends: what the system keeps of an ended process (ru_maxrss) is never less
+# than what its parent held when it started it.
+PEAK = """
+def tell_peak(file):
+    import pathlib
+    status = pathlib.Path("/proc/self/status").read_text()
+    pathlib.Path(file).write_text(status.split("VmHWM:")[1].split()[0])
+"""
 
 
 def python(code, *arguments, **environment):
-    """Run code, or multileave's command line, in a Python of its own."""
-    return run([sys.executable, "-c", code, *map(str, arguments)], **environment)
+    """Run code in a Python of its own, to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        peak = Path(folder) / "peak"
+        code = f"{PEAK}\nimport atexit\natexit.register(tell_peak, {str(peak)!r})\n{code}"
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}, text=True)
+        output = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        clock = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        process.stdout.close()
+        if process.returncode:
+            raise SystemExit(f"{sys.executable} {' '.join(command[3:])} ended with {process.returncode}")
+        return Ran(clock, used.ru_utime + used.ru_stime, int(peak.read_text()) / 1024, output)
 
 
 def command_line(*arguments, **environment):

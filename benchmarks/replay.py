@@ -11,7 +11,6 @@ own; that of a unit is what a million users take more than a thousand queries, i
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from measuring import python
 from multileave.clicks import user
 from multileave.data import synthetic
 from multileave.methods import PairwisePreference
@@ -62,18 +62,18 @@ def spell(mine, other):
 
 
 CHILD = """
-import resource, sys
+import sys
 from multileave.replay import replay
 tally = replay(sys.argv[1], unit=sys.argv[2]).tally()
 tally.verdict()
-print(tally.units, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(tally.units)
 """
 
 
 def peak(folder, unit):
     """Return the units of a log, and the bytes that a process takes at most to replay it."""
-    done = subprocess.run([sys.executable, "-c", CHILD, str(folder), unit], capture_output=True, text=True, check=True)
-    return tuple(map(int, done.stdout.split()))
+    ran = python(CHILD, folder, unit)
+    return int(ran.output), int(ran.memory * 2**20)
 
 
 def make(folder, impressions, units, **options):

@@ -81,8 +81,8 @@ def grid_section(folder):
     tell("the paper's grid, from an empty cache: minutes")
     with tempfile.TemporaryDirectory() as base:
         ran = command_line(
-            "study", "--data", folder, "--datasets", "MQ2008", "--datasets", "OHSUMED", "--rankers", "5",
-            "--rankers", "15", "--jobs", "2", "--out", f"{base}/study", MULTILEAVE_CACHE_DIR=f"{base}/cache",
+            "study", "--data", folder, "--datasets", "MQ2008", "OHSUMED", "--rankers", "5", "15", "--jobs", "2",
+            "--out", f"{base}/study", MULTILEAVE_CACHE_DIR=f"{base}/cache",
         )  # fmt: skip
     text = (
         f"{ran.clock:.0f} s by the clock, {ran.processor:.0f} s of processor time in all, which is "
