@@ -77,10 +77,18 @@ def command_reference() -> str:
 
 def from_root(name: str, depth: int = 0) -> str:
     """Return a page of the repository's root with its links turned round."""
-    text = (ROOT / name).read_text(encoding="utf-8")
     up = "../" * depth
-    text = re.sub(r"\]\(docs/", f"]({up}", text)
-    return re.sub(r"\]\((?!https?:|#|\.\./|[\w./-]+\.md)(?P<path>[\w./-]+)\)", "]", text)
+
+    def turned(link: re.Match[str]) -> str:
+        words, path = link["words"], link["path"]
+        if path.startswith("docs/"):
+            return f"[{words}]({up}{path.removeprefix('docs/')})"
+        if path == "CHANGELOG.md":
+            return f"[{words}]({up}reference/changes.md)"
+        return words  # what is not on the site
+
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.sub(r"\[(?P<words>[^\]]+)\]\((?!https?:|#)(?P<path>[^)\s]+)\)", turned, text)
 
 
 def write(page: str, text: str) -> None:
