@@ -47,7 +47,7 @@ docs: .venv/dev
 
 lowest: .venv/dev
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv-lowest
-	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e '.[study,replay]' pytest==8.2.0 hypothesis==6.100.0
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e '.[study,replay]' 'pytest>=8.2' 'hypothesis>=6.100'
 	.venv-lowest/bin/python $(CORE_PYTEST)
 
 pythons: .venv/dev

@@ -21,7 +21,9 @@ PACKAGES = {
     "multileave.study": "The paper's experiments.",
     "multileave.replay": "Verdicts from logs.",
     "multileave.client": "What applications call.",
-    "multileave.integrations": "Other people's tools.",
+    "multileave.integrations.retrievers": "Any number of search engines, shown as one list.",
+    "multileave.integrations.pyterrier": "PyTerrier's pipelines.",
+    "multileave.integrations.ubi": "Logs of User Behavior Insights.",
 }
 
 
@@ -29,10 +31,7 @@ def python_reference() -> str:
     """Return the page of all public names, for mkdocstrings to fill in."""
     parts = ["# Python reference\n"]
     for name, about in PACKAGES.items():
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
+        module = importlib.import_module(name)
         parts.append(f"\n# {name}\n\n{about}\n")
         for public in getattr(module, "__all__", []):
             thing = getattr(module, public)
@@ -77,10 +76,19 @@ def command_reference() -> str:
 
 def from_root(name: str, depth: int = 0) -> str:
     """Return a page of the repository's root with its links turned round."""
-    text = (ROOT / name).read_text(encoding="utf-8")
     up = "../" * depth
-    text = re.sub(r"\]\(docs/", f"]({up}", text)
-    return re.sub(r"\]\((?!https?:|#|\.\./|[\w./-]+\.md)(?P<path>[\w./-]+)\)", "]", text)
+
+    def turned(link: re.Match[str]) -> str:
+        words, path = link["words"], link["path"]
+        if path.startswith("docs/"):
+            page = path + "/README.md" if (ROOT / path).is_dir() else path
+            return f"[{words}]({up}{page.removeprefix('docs/')})"
+        if path == "CHANGELOG.md":
+            return f"[{words}]({up}reference/changes.md)"
+        return words  # what is not on the site
+
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.sub(r"\[(?P<words>[^\]]+)\]\((?!https?:|#)(?P<path>[^)\s]+)\)", turned, text)
 
 
 def write(page: str, text: str) -> None:

@@ -29,7 +29,7 @@ def report() -> dict[str, Any]:
         check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)
-    assert done.stderr == ""
+    assert done.stderr.strip() == ""  # old versions of Rich end a progress bar that is not shown with a line
     return found
 
 
@@ -71,7 +71,7 @@ def test_demo_prints_a_table_that_fits(capsys: pytest.CaptureFixture[str], monke
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, err = run(capsys, *DEMO)
     assert code == 0
-    assert err == ""
+    assert err.strip() == ""
     assert max(map(len, out.splitlines())) <= 100
     assert "r1 > r2 > r3 > r4 > r5" in out
     assert "NDCG@10" in out

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.integrate
 
 from multileave.stats import Tally
 from multileave.stats.intervals import clustered
@@ -27,7 +28,7 @@ def mixture(z, v, rho):
     """The half-normal mixture of exp(lambda s - lambda^2 v / 2), by quadrature, at s = z sqrt(v)."""
     lam = np.linspace(0.0, 12.0 / math.sqrt(rho), 200_001)
     density = 2.0 * math.sqrt(rho / (2.0 * math.pi)) * np.exp(-rho * lam**2 / 2.0)
-    return np.trapezoid(np.exp(lam * z * math.sqrt(v) - lam**2 * v / 2.0) * density, lam)
+    return scipy.integrate.trapezoid(np.exp(lam * z * math.sqrt(v) - lam**2 * v / 2.0) * density, lam)
 
 
 @pytest.mark.parametrize("clock", [300.0, 3_000.0, 50_000.0])

@@ -140,6 +140,7 @@ _PRESETS: dict[str, dict[int, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     },
 }
 USERS = (*_PRESETS, "almost_random", "random")
+"""The names that `user` knows."""
 
 
 def user(name: str, grades: int = 5, *, anywhere: bool = False) -> Cascade:

@@ -65,8 +65,10 @@ CATALOGUE: tuple[DataSet, ...] = (
     DataSet("MSLR-WEB30K", 5, _WEB, folds=5),
     DataSet("MQ2007-partial", 3, _MILLION, folds=5),
 )
+"""The data sets that are known by name."""
 
-PAPER: tuple[str, ...] = tuple(known.name for known in CATALOGUE[:10])  # the ten of the paper's experiments
+PAPER: tuple[str, ...] = tuple(known.name for known in CATALOGUE[:10])
+"""The ten data sets of the paper's experiments."""
 
 
 def get_dataset(name: str) -> DataSet:

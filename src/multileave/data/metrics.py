@@ -60,6 +60,7 @@ def reciprocal_rank(data: QuerySet) -> Floats:
 METRICS: Mapping[str, Callable[[QuerySet], Floats]] = MappingProxyType(
     {"ndcg@10": ndcg, "dcg@10": dcg, "p@10": precision, "ap": average_precision, "rr": reciprocal_rank}
 )
+"""Metrics by name: what rankers can be ordered by, as a truth to compare verdicts with."""
 
 
 def _check_cutoff(cutoff: int) -> None:

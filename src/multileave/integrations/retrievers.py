@@ -37,6 +37,7 @@ from multileave.stats import Tally
 __all__ = ["Multisearch", "ResultPage", "Retriever", "combine_answers", "document_id"]
 
 Retriever: TypeAlias = Callable[[Any], "Iterable[Any] | Awaitable[Iterable[Any]]"]
+"""What is called with a query and returns, best first, ids or documents with an id, or an awaitable of them."""
 
 ID_NAMES = ("id", "doc_id", "docno", "_id")
 NOTHING = "returned no documents"

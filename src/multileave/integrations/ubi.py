@@ -24,7 +24,8 @@ from multileave.replay.rows import LATEST
 
 __all__ = ["ATTRIBUTE", "Ubi", "query_attributes", "replay_ubi"]
 
-ATTRIBUTE = "multileave"  # where the impression stands in query_attributes
+ATTRIBUTE = "multileave"
+"""The key of the impression in query_attributes."""
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 

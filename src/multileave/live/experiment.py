@@ -33,7 +33,7 @@ SATISFIED = "satisfied"
 class Definition:
     """What defines an experiment.
 
-    rankers: their names. control: the one whose list is shown outside the experiment.
+    name: what people call it. rankers: their names. control: the one whose list is shown outside the experiment.
     method: with its parameters, as `get_method` reads it. k: results on a page. pages: how many pages are
         drawn at once.
     actions: what users do that counts, each with a verdict of its own; the first is the main one.

@@ -50,6 +50,7 @@ IMPRESSIONS = pa.schema(
         pa.field("stat", pa.list_(pa.float64()), nullable=False),
     ]
 )
+"""The Arrow schema of impressions."""
 
 # What a click is, without the impression it belongs to. Either document or position is needed; where
 # both are given the position counts. dwell: seconds spent on the document. No action: a click.
@@ -61,7 +62,9 @@ EVENT = [
     pa.field("dwell", pa.float64()),
 ]
 CLICKS = pa.schema([pa.field("impression_id", pa.string(), nullable=False), *EVENT])
+"""The Arrow schema of clicks in files of their own."""
 JOINED = IMPRESSIONS.append(pa.field("clicks", pa.list_(pa.struct(EVENT)), nullable=False))
+"""The Arrow schema of impressions with their clicks."""
 
 
 def to_row(impression: Impression, **envelope: Any) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Settings:
 
     datasets: names of the catalogue, of folders in `data`, or "synthetic".
     data: the folder that holds the data sets; not needed for synthetic data.
+    methods, users, rankers: what is compared, for whom, and how many rankers at a time. impressions: of each run.
+    k: results on a page. seed: of everything that is random.
     runs: how often each setting is repeated in every fold, each time with rankers chosen anew.
     folds: which folds to use; all by default.
     anywhere: users may stop after any document, clicked or not, as in public simulators.
