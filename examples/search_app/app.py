@@ -15,13 +15,13 @@ from multileave.client import Client
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>body{{font:16px/1.5 system-ui;max-width:42rem;margin:2rem auto;padding:0 1rem}}
 li{{margin:.8rem 0}} small{{color:#555;display:block}} input{{font:inherit;width:70%}}</style>
-<h1><a href="/">Recipes</a></h1><form action="/"><label>Search <input name="q" value="{query}"></label>
-<button>Go</button></form>{body}</html>"""
+<main><h1><a href="/">Recipes</a></h1><form action="/"><label>Search <input name="q" value="{query}"></label>
+<button>Go</button></form>{body}</main></html>"""
 
 
-def create_app(service: str, experiment: int) -> FastAPI:
-    """Return the site; service: the address of multileave's service, which draws the lists."""
-    engine, client = Engine(), Client(service, experiment, control=RANKERS[0], k=10)
+def create_app(service: str, experiment: int, deadline: float = 0.15) -> FastAPI:
+    """Return the site; service: the address of multileave's service, which draws the lists within the deadline."""
+    engine, client = Engine(), Client(service, experiment, control=RANKERS[0], k=10, deadline=deadline)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:

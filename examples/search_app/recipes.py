@@ -52,6 +52,9 @@ def recipes() -> list[Recipe]:
                     f"{method.format(main=main, side=side, spice=spice)} Season with {spice}. "
                     f"Serve with bread. Instead of {main} you can use {other}; it goes well with {other} {form} too."
                 )
+                if rng.random() < 0.5:  # cooks digress
+                    dish = f"{rng.choice(MAINS)} {rng.choice(list(FORMS))}"
+                    body += f" Anything left over goes into {dish}: nothing beats {dish}, and {dish} keeps for days."
                 cooked = int(rng.lognormvariate(4.0, 1.4))
                 found.append(Recipe(f"recipe-{len(found):04d}", title, body, main, form, side, cooked))
     return found

@@ -17,7 +17,7 @@ from app import create_app
 from engine import RANKERS
 from searchers import searcher
 
-from multileave.live.app import create_app as create_service
+from multileave.live.background import running
 from multileave.live.settings import Settings
 
 
@@ -32,16 +32,16 @@ def served(app: object, port: int) -> Iterator[str]:
             raise SystemExit(f"port {port} is taken. Choose another one.")
         time.sleep(0.05)
     found = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{found}"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{found}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def experiment(service: str) -> int:
     """Return the number of the running experiment on these rankers, started if there is none."""
     with httpx.Client(base_url=f"{service}/api/v1", timeout=60.0) as api:
-        while httpx.get(f"{service}/readyz").status_code != 200:
-            time.sleep(0.2)
         for found in api.get("/experiments").raise_for_status().json()["experiments"]:
             if found["status"] == "running" and found["rankers"] == list(RANKERS):
                 return int(found["number"])
@@ -58,13 +58,16 @@ def main() -> None:
     parser.add_argument("--service-port", type=int, default=8421, help="of multileave's service and its dashboard")
     parser.add_argument("--data", type=Path, help="a folder to keep what is recorded; a temporary one by default")
     parser.add_argument("--searchers", type=int, default=0, help="how many simulated people search")
+    parser.add_argument(
+        "--deadline", type=float, default=0.15, help="seconds until a search goes on without the service"
+    )
     given = parser.parse_args()
     with ExitStack() as stack, threading_event() as stop:
         folder = given.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
         settings = Settings(database=f"sqlite:///{folder / 'multileave.db'}", port=given.service_port, open=True)
-        service = stack.enter_context(served(create_service(settings), given.service_port))
-        site = stack.enter_context(served(create_app(service, experiment(service)), given.port))
+        service = stack.enter_context(running(settings))
+        site = stack.enter_context(served(create_app(service, experiment(service), given.deadline), given.port))
         for seed in range(given.searchers):
             threading.Thread(target=searcher, args=(site, seed, stop), daemon=True).start()
         print(f"search at {site}, and see who is preferred at {service}; end with Ctrl-C", flush=True)
