@@ -108,6 +108,7 @@ def margins(lines):
         axes.barh(range(len(shown)), [line.part for line in shown], color=colours, height=0.65)
         axes.set_yticks(range(len(shown)), [line.what.replace("`", "") for line in shown], fontsize=6)
         axes.set_xscale("log")
+        scaling.label_powers(axes.xaxis)
         axes.axvline(1, color="black", lw=0.8)
         axes.set_xlabel("times as good as wanted; left of 1 a line does not hold")
         axes.margins(y=0.01)

@@ -103,18 +103,26 @@ def measure(rounds, seconds):
     return found
 
 
+def label_powers(axis):
+    """Write the powers of ten of a logarithmic axis as plain numbers: the style has no mathematics in text."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def figure(found):
     """Return the figure: a panel for each of what grows, a line for each method."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        drawn = Figure(figsize=(7.2, 6.0), layout="constrained")
+        drawn = Figure(figsize=(7.2, 6.6), layout="constrained")
         for axes, (growing, methods) in zip(drawn.subplots(2, 2).flat, found.items(), strict=True):
             for method, colour, marker in zip(methods, COLOURS, MARKERS, strict=False):
                 record = methods[method]
                 measured = len(record["costs"])
-                label = f"{method} ^{record['exponent']:.2f}"
+                label = f"{method} {record['exponent']:.2f}"
                 axes.loglog(
                     record["values"][:measured], record["costs"], color=colour, marker=marker, ms=3.5, lw=1, label=label
                 )
@@ -127,7 +135,12 @@ def figure(found):
             axes.set_xlabel(f"{growing} (hollow: extrapolated)" if study else growing)
             axes.set_ylabel("seconds" if study else "microseconds per impression")
             axes.grid(alpha=0.25, lw=0.5)
-            axes.legend(frameon=False, fontsize=6.5, ncols=2, title="fitted exponent", title_fontsize=6.5)
+            label_powers(axes.xaxis)
+            label_powers(axes.yaxis)
+            axes.legend(
+                frameon=False, fontsize=6.5, ncols=3, title="fitted exponent", title_fontsize=6.5,
+                loc="lower center", bbox_to_anchor=(0.5, 1.0),
+            )  # fmt: skip
     return drawn
 
 
