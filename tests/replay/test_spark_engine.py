@@ -54,7 +54,7 @@ def cluster():
         .config("spark.executorEnv.PYTHONPATH", str(SOURCES))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "9")
         .config("spark.task.maxFailures", "2")
         # A JVM that lives a minute is better not optimised.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
