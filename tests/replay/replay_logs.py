@@ -72,3 +72,19 @@ def assert_same(tally, expected):
             [getattr(pair, name) for pair in mine.pairs], [getattr(pair, name) for pair in theirs.pairs], atol=1e-9
         )
     assert [pair.significant for pair in mine.pairs] == [pair.significant for pair in theirs.pairs]
+
+
+def assert_close(found, expected):
+    """Compare plain values, and numbers to 1e-9."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_close(found[name], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    else:
+        assert found == expected

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from replay_logs import assert_same, make_log
+from replay_logs import assert_close, assert_same, make_log
 
 from multileave.cli import main
 from multileave.errors import DataError, MissingExtra
@@ -54,7 +54,7 @@ def cluster():
         .config("spark.executorEnv.PYTHONPATH", str(SOURCES))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "9")
         .config("spark.task.maxFailures", "2")
         # A JVM that lives a minute is better not optimised.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -257,22 +257,6 @@ def test_the_command_gives_the_same_json(cluster, separate, tmp_path, capsys):
     comparisons = {c["method"]: c for c in found["comparisons"]}
     for expected in local["comparisons"]:
         assert_close(comparisons[expected["method"]], expected)
-
-
-def assert_close(found, expected):
-    """Compare plain values, and numbers to 1e-9."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_close(found[name], value)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_close(one, other)
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    else:
-        assert found == expected
 
 
 OWN = """

@@ -78,12 +78,11 @@ def replay(
     unit, actions, dwell, window, cap, check_ids: as of the local engine.
     filter: a condition on the columns of impressions; rows for which it is false or null are left out.
     quarantine: a folder, written anew, for the rows that cannot be inferred; one that all executors reach.
-    partitions: how many the units are spread over, by default spark.sql.shuffle.partitions.
+    partitions: how many the units are spread over; by default spark.sql.shuffle.partitions, fewer for a small log.
     setup: called first in every task, as to register methods of one's own.
     """
     chosen = read_actions(actions, dwell, window)
     check_cap(cap)
-    session = impressions.sparkSession
     job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
@@ -94,7 +93,7 @@ def replay(
             # It is read twice.
             partial_sums = partial_sums.persist(StorageLevel.DISK_ONLY)
         try:
-            found = _merged(partial_sums, job, partitions or _partitions(session))
+            found = _merged(partial_sums, job, partitions)
             if check_ids and clicks is None:
                 found.counts.repeated_impressions = _repeated(rows)
             found = in_order(replace(found, files=len(impressions.inputFiles())), chosen.names)
@@ -149,25 +148,26 @@ def _repeated(rows: "DataFrame") -> int:
     return int(row["again"])
 
 
-def _merged(partial_sums: "DataFrame", job: Job, partitions: int) -> Replay:
+def _merged(partial_sums: "DataFrame", job: Job, partitions: int | None) -> Replay:
     """Bring the sums of each unit together, make tallies of them, and merge these in a tree."""
     # What has no unit is spread by where it was found.
     spread = F.coalesce("unit", F.spark_partition_id().cast("string"))
-    by_unit = (
-        partial_sums.where(F.col("entry").isNull())
-        .withColumn("__place", spread)
-        .repartition(partitions, "__place")
-        .sortWithinPartitions("key", "unit")
-        .drop("entry", "__place")
-    )
-    found = by_unit.mapInArrow(partial(merge_units, job), _spark(FOUND))
-    while partitions > FAN:
-        partitions = -(-partitions // FAN)
+    by_unit = _shuffled(partial_sums.where(F.col("entry").isNull()).drop("entry"), spread, partitions)
+    found = by_unit.sortWithinPartitions("key", "unit").mapInArrow(partial(merge_units, job), _spark(FOUND))
+    left = partitions or _partitions(partial_sums.sparkSession)
+    while left > FAN:
+        left = -(-left // FAN)
         # By a number that is the same when a task is run again; a plain repartition deals rows out as they come.
-        found = found.withColumn("__place", F.floor(F.spark_partition_id() / FAN))
-        found = found.repartition(partitions, "__place").drop("__place").mapInArrow(merge_found, _spark(FOUND))
+        several = F.floor(F.spark_partition_id() / FAN)
+        found = _shuffled(found, several, left if partitions else None).mapInArrow(merge_found, _spark(FOUND))
     pieces = [pickle.loads(row["found"]) for row in found.collect()]
     return reduce(merge_replays, pieces) if pieces else Replay((), Counts(), 0)
+
+
+def _shuffled(frame: "DataFrame", key: "Column", partitions: int | None) -> "DataFrame":
+    """Bring rows with the same key together; unless a number is given, Spark makes few partitions of small ones."""
+    keyed = frame.withColumn("__place", key)
+    return (keyed.repartition(partitions, "__place") if partitions else keyed.repartition("__place")).drop("__place")
 
 
 def _write_wrong(partial_sums: "DataFrame", folder: str, expected: int) -> None:
