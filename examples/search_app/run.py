@@ -58,9 +58,7 @@ def main() -> None:
     parser.add_argument("--service-port", type=int, default=8421, help="of multileave's service and its dashboard")
     parser.add_argument("--data", type=Path, help="a folder to keep what is recorded; a temporary one by default")
     parser.add_argument("--searchers", type=int, default=0, help="how many simulated people search")
-    parser.add_argument(
-        "--deadline", type=float, default=0.15, help="seconds until a search goes on without the service"
-    )
+    parser.add_argument("--deadline", type=float, default=0.15, help="seconds that a search waits for the service")
     given = parser.parse_args()
     with ExitStack() as stack, threading_event() as stop:
         folder = given.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
