@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -45,20 +48,22 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def empty(built, tmp_path_factory):
-    """Return the folder of programs of an environment that holds the wheel and what it needs, no more."""
-    folder = tmp_path_factory.mktemp("empty")
+    """Return the programs of an environment without extras."""
+    return environment(tmp_path_factory.mktemp("empty"), built[1])
+
+
+def environment(folder, wheel):
+    """Return the folder of programs of a new environment that holds the wheel and what it needs, no more."""
     run([*UV, "venv", "--quiet", "--python", sys.executable, folder])
     # --only-binary: what needs a compiler is refused
-    run([*UV, "pip", "install", "--quiet", "--only-binary", ":all:", "--python", folder / "bin" / "python", built[1]])
+    run([*UV, "pip", "install", "--quiet", "--only-binary", ":all:", "--python", folder / "bin" / "python", wheel])
     return folder / "bin"
 
 
 def run(command, code=0, cwd=None):
     """Run a program outside the repository's own packages, and return what it printed."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, env=environment, cwd=cwd, timeout=300
-    )
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=variables, cwd=cwd, timeout=300)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
 
@@ -90,6 +95,22 @@ def test_the_core_works_alone(empty):
     assert {"ppm", "tdm"} <= {method["name"] for method in methods}
     outcome = "import multileave as ml; i = ml.PairwisePreference().combine([['a', 'b'], ['b', 'a']], k=2, seed=1); "
     assert run([empty / "python", "-c", outcome + "print(ml.infer(i, clicks=['a']).preferences.shape)"]) == "(2, 2)\n"
+
+
+def test_one_install_and_one_command_give_the_readmes_verdict_on_run_files(built, tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme[readme.index("## Your own run files") :]
+    install, command = re.search(r"```sh\n(.*)\n(.*)\n```", section).groups()
+    verdict = re.search(r"```text\n(.*?)```", section, re.DOTALL)[1]
+    extra = re.fullmatch(r"pip install 'multileave(\[\w+\])'", install)[1]
+    programs = environment(tmp_path / "new", f"{built[1]}{extra}")
+    for path in (ROOT / "examples" / "runs").glob("*.[rq]*"):
+        shutil.copy(path, tmp_path)
+    program, *arguments = shlex.split(command)
+    # Of the six methods the one of the verdict: to compile the others takes a minute.
+    said = run([programs / program, *arguments, "--methods", "dpm"], cwd=tmp_path)
+    assert said.endswith(verdict)
+    assert '<img src="data:image/svg+xml' in (tmp_path / "study" / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("extra", COMMANDS)

@@ -1,12 +1,25 @@
-"""examples/fastapi_app.py runs an experiment, in few lines."""
+"""A live experiment in one's own application, as the README shows it: in few lines, by these commands."""
 
 import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import httpx
+import pytest
 from client_service import Api, service
 from starlette.testclient import TestClient
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "fastapi_app.py"
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLE = ROOT / "examples" / "fastapi_app.py"
+CODE = EXAMPLE.read_text(encoding="utf-8").rpartition('"""')[2].strip()
 
 
 def test_the_example_shows_lists_and_reports_clicks(tmp_path, monkeypatch):
@@ -27,6 +40,60 @@ def test_the_example_shows_lists_and_reports_clicks(tmp_path, monkeypatch):
         assert Api(address).traffic()["events"] == {"click": 3}
 
 
-def test_the_example_is_short():
-    code = EXAMPLE.read_text().rpartition('"""')[2]
-    assert len([line for line in code.splitlines() if line.strip()]) < 30
+def test_the_readme_shows_the_whole_example_and_it_is_short():
+    assert f"```python\n{CODE}\n```" in README
+    assert len([line for line in CODE.splitlines() if line.strip()]) < 30
+
+
+def test_the_readmes_commands_start_an_experiment(tmp_path):
+    if shutil.which("curl") is None:
+        pytest.skip("curl is absent: apt-get install curl")
+    (block,) = re.findall(r"^```sh\n((?:(?!```).)*uvicorn fastapi_app:app)\n```$", README, re.MULTILINE | re.DOTALL)
+    install, rest = block.split("\n", 1)
+    assert install == "pip install 'multileave[live,client]'"
+    service_port, port = free_ports(2)
+    commands = rest.replace("8421", str(service_port))
+    commands = commands.replace("serve --open", f"serve --open --port {service_port}")
+    commands = commands.replace("fastapi_app:app", f"fastapi_app:app --port {port}")
+    shutil.copy(EXAMPLE, tmp_path)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    started = subprocess.Popen(
+        ["bash", "-ec", commands], cwd=tmp_path, env={**os.environ, "PATH": programs}, start_new_session=True
+    )
+    try:
+        api = Api(f"http://127.0.0.1:{service_port}")
+        user = 0
+        while not recorded(f"http://127.0.0.1:{port}", user := user + 1):
+            assert started.poll() is None
+            assert user < 300
+            time.sleep(0.2)
+        while not api.traffic()["events"]:  # clicks are sent a moment later
+            assert started.poll() is None
+            time.sleep(0.2)
+        assert api.get("/experiments/1")["status"] == "running"
+    finally:
+        os.killpg(started.pid, signal.SIGTERM)
+        started.wait(timeout=60)
+
+
+def free_ports(count):
+    """Return ports that nobody listens on."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [server.getsockname()[1] for server in held]
+    finally:
+        for server in held:
+            server.close()
+
+
+def recorded(site, user):
+    """Search and click, and return whether the search was recorded: not before all is started, in time or late."""
+    try:
+        page = httpx.get(f"{site}/search", params={"query": "shoes", "user": f"u{user}"}, timeout=10).json()
+    except httpx.TransportError:
+        return False
+    assert sorted(page["documents"]) == ["d1", "d2", "d3"]
+    if page["impression"] is None:
+        return False
+    answer = httpx.post(f"{site}/clicks", params={"impression": page["impression"], "document": "d3"}, timeout=10)
+    return answer.status_code == 200
