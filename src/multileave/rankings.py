@@ -4,8 +4,8 @@ The documents of a query are numbered by the best rank any ranker gives them, so
 which some ranker places at rank x or above are the numbers 0 to entering[x - 1] - 1: the choice sets
 of ppm, and what a considerate method may show at x.
 
-An (R, n) array of integers is read by kernels. Lists are first turned into such an array: one pass with
-a dictionary of Python's own gives every document an integer, at the speed of C.
+An (R, n) array of integers is read by kernels. Lists are first turned into such an array: a dictionary of
+Python's own gives every document an integer, with no step of Python for any of them.
 """
 
 from collections import defaultdict
@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -177,13 +178,11 @@ class _ListSource(Source):
     def read(self, depth: int) -> Longs:
         read = self.lists if depth >= self.longest else [ranking[:depth] for ranking in self.lists]
         lengths = list(map(len, read))
-        codes: dict[Hashable, int] = defaultdict(count().__next__)  # a new document is given the next code
         try:
-            flat = np.fromiter(map(codes.__getitem__, chain.from_iterable(read)), dtype=np.int64, count=sum(lengths))
+            flat = self._encode(read[0], read[1:], sum(lengths))
         except TypeError:
             self._hashable()
             raise
-        self.decode: list[Hashable] = list(codes)
         longest = max(lengths)
         if min(lengths) == longest:
             self.array = flat.reshape(len(read), longest)
@@ -191,6 +190,21 @@ class _ListSource(Source):
             self.array = np.empty((len(read), longest), dtype=np.int64)
             self.array[np.arange(longest) < np.array(lengths)[:, None]] = flat
         return self.array
+
+    def _encode(self, first: Sequence[Hashable], others: Sequence[Sequence[Hashable]], size: int) -> Longs:
+        """Return codes of all documents in a row; those of the first ranking are its positions."""
+        known = len(first)
+        codes: dict[Hashable, int] = defaultdict(count(known).__next__, zip(first, range(known)))  # noqa: B905
+        if len(codes) < known:
+            raise _repeated(self.names[0], first)
+        flat = np.empty(size, dtype=np.int64)
+        flat[:known] = np.arange(known)
+        if size - known > 1:  # of a single key itemgetter makes no tuple
+            flat[known:] = np.fromiter(itemgetter(*chain.from_iterable(others))(codes), dtype=np.int64)
+        else:
+            flat[known:] = [codes[document] for document in chain.from_iterable(others)]
+        self.decode: list[Hashable] = list(codes)
+        return flat
 
     def decoded(self, codes: Longs) -> list[Hashable]:
         return [self.decode[code] for code in codes.tolist()]

@@ -199,10 +199,10 @@ class Method:
                 f"the impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
                 f"{m} drawn documents; {self.name} needs them for each. Was it made by another method?"
             )
-        if not impression.lengths.all():
+        if 0 in impression.lengths.tolist():
             return self._infer_present(impression, clicked)
         values = np.zeros((rankers, rankers) if self.outcome == "matrix" else rankers)
-        if m and clicked.any():
+        if any(clicked.tobytes()):
             self.check_rankers(rankers)
             integers, floats = self.workspace(rankers, m, impression.k)
             self.credit_kernel(
