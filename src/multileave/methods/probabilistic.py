@@ -32,6 +32,7 @@ from multileave.random import below, uniform
 __all__ = ["Probabilistic"]
 
 TABLE = 1024  # ranks whose powers are in a table; those of deeper ranks are computed
+LOST = 1e-4  # where less of a ranker's mass is left the difference has lost digits, and what is left is added up anew
 
 
 def chances(ranking: Documents, gone: Documents, power: int) -> dict[object, Fraction]:
@@ -87,16 +88,27 @@ def draw_ranker_and_document(top, entering, ranks, lengths, k, params, rng, show
     m = 0
     while m < min(k, documents):
         ranker = below(rng, rankers)
-        left = 0.0
-        for x in range(lengths[ranker]):
-            if taken[top[ranker, x]] == 0:
-                left += power(x + 1, params)
-        if left == 0.0:
+        length = lengths[ranker]
+        everything = power_sum(length, params)
+        left = everything
+        gone = 0
+        x = 0
+        while gone < m and x < length:  # below the last of the documents that are gone nothing is missing
+            if taken[top[ranker, x]]:
+                left -= power(x + 1, params)
+                gone += 1
+            x += 1
+        if gone == length:
             continue
+        if left < LOST * everything:
+            left = 0.0
+            for x in range(length):
+                if taken[top[ranker, x]] == 0:
+                    left += power(x + 1, params)
         wanted = uniform(rng) * left
         reached = 0.0
         chosen = -1
-        for x in range(lengths[ranker]):
+        for x in range(length):
             if taken[top[ranker, x]] == 0:
                 chosen = top[ranker, x]
                 reached += power(x + 1, params)
@@ -117,11 +129,7 @@ def all_mass(lengths, params, left):  # type: ignore[no-untyped-def]
 
 @kernel
 def pass_document(x, ranks, lengths, params, left, share):  # type: ignore[no-untyped-def]
-    """Fill `share` with the chance that each ranker gave the document at x, and take it out of `left`.
-
-    Where almost all of a ranker's mass is gone the difference has lost its digits, and what is left is
-    added up anew.
-    """
+    """Fill `share` with the chance that each ranker gave the document at x, and take it out of `left`."""
     total = 0.0
     for n in range(len(lengths)):
         share[n] = 0.0
@@ -129,7 +137,7 @@ def pass_document(x, ranks, lengths, params, left, share):  # type: ignore[no-un
             mass = power(ranks[x, n], params)
             share[n] = mass / left[n]
             left[n] -= mass
-            if left[n] < 1e-4 * power_sum(lengths[n], params):
+            if left[n] < LOST * power_sum(lengths[n], params):
                 left[n] = mass_left(n, ranks, x + 1, lengths[n], params)
         total += share[n]
     for n in range(len(lengths)):
