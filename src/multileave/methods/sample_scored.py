@@ -22,29 +22,49 @@ TABLE = 128  # ranks whose credits are in a table; those of deeper ranks are com
 
 @kernel
 def credit_ranks(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Add 1 / rank^tau, in the order of the ranks, so that equal credits are equal to the last bit.
+    """Add 1 / rank^tau; params[1] is tau, and what ranks 1 to TABLE count follows it.
 
-    params[1] is tau; what ranks 1 to TABLE count follows it.
+    Equal credits are equal to the last bit: two are added in either order, more in the order of the ranks.
     """
     m, rankers = ranks.shape
     tau = params[1]
+    clicked = 0
+    for x in range(m):
+        clicked += clicks[x]
+    in_order = clicked > 2
     better = work_i[:rankers]  # documents that each ranker places above the one at x
-    credits = work_f[: m * rankers].reshape(m, rankers)  # by rank among the shown documents
+    credits = work_f[: in_order * m * rankers].reshape(in_order * m, rankers)  # by rank among the shown documents
     credits[:] = 0.0
+    absent = False
     for x in range(m):
         if clicks[x] == 0:
             continue
+        place = ranks[x]
         better[:] = 0
         for y in range(m):
+            other = ranks[y]
             for n in range(rankers):
-                better[n] += ranks[y, n] < ranks[x, n]
+                better[n] += other[n] < place[n]
         for n in range(rankers):
-            if ranks[x, n] != ABSENT:
-                place = better[n]
-                credits[place, n] = params[2 + place] if place < TABLE else 1.0 / (place + 1.0) ** tau
-    for y in range(m):
+            if place[n] == ABSENT:
+                absent = True
+                continue
+            worth = params[2 + better[n]] if better[n] < TABLE else 1.0 / (better[n] + 1.0) ** tau
+            if in_order:
+                credits[better[n], n] = worth
+            else:
+                out[n] += worth
+    for y in range(in_order * m):
         for n in range(rankers):
             out[n] += credits[y, n]
+    if absent:
+        add_absent(ranks, clicks, tau, out)
+
+
+@kernel
+def add_absent(ranks, clicks, tau, out):  # type: ignore[no-untyped-def]
+    """Add what clicked documents count for the rankers that did not return them."""
+    m, rankers = ranks.shape
     for n in range(rankers):
         missing = 0
         clicked_missing = 0
