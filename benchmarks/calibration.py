@@ -27,7 +27,7 @@ import numpy as np
 from multileave.errors import MultileaveError
 from multileave.kernels import kernel
 from multileave.methods.base import Method, get_method
-from multileave.outcome import Outcome, add_preferences
+from multileave.outcome import Outcome, add_signs
 from multileave.random import below, seed_state, uniform
 from multileave.stats import Design, Tally, plan
 from multileave.stats.corrections import holm
@@ -121,7 +121,12 @@ def search_and_click(days, weights, size, kind, reads, params, rng, sums, square
         values[:] = 0.0
         credit(rows[:m], lengths, note[: keeps_note * m], clicked[:m], k, params, values[0], work_i, work_f)
         preferences[:] = 0.0
-        add_preferences(kind, values, preferences)
+        if kind == 1:
+            add_signs(values, preferences)
+        else:
+            for n in range(rankers):
+                for other in range(rankers):
+                    preferences[n, other] = values[0, n] - values[0, other]
         p = 0
         for n in range(rankers):
             for other in range(n + 1, rankers):

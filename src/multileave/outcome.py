@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from multileave.kernels import kernel
+from multileave.kernels import Kernel, kernel
 
-__all__ = ["Kind", "Outcome", "add_preferences", "preference_matrix"]
+__all__ = ["ADDING", "Kind", "Outcome", "preference_matrix"]
 
 Kind: TypeAlias = Literal["difference", "sign", "matrix"]
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
@@ -70,17 +70,19 @@ def preference_matrix(kind: Kind, values: Floats) -> Floats:
 
 
 @kernel
-def add_preferences(kind, values, total):  # type: ignore[no-untyped-def]
-    """Add one impression's preferences to `total` (R, R): kind 1 sign, of (1, R) credits; 2 matrix, of (R, R).
+def add_credits(values, total):  # type: ignore[no-untyped-def]
+    """Add one impression's (1, R) credits, whose differences are its preferences, to a total of the same shape."""
+    for n in range(values.shape[1]):
+        total[0, n] += values[0, n]
+
+
+@kernel
+def add_signs(values, total):  # type: ignore[no-untyped-def]
+    """Add the signs of the differences of one impression's (1, R) credits to an (R, R) total.
 
     All R columns are added, though those above the diagonal would do: rows of one length are faster.
     """
     rankers = total.shape[0]
-    if kind == 2:
-        for n in range(rankers):
-            for m in range(rankers):
-                total[n, m] += values[n, m]
-        return
     credits = values[0]
     largest = 0.0
     for n in range(rankers):
@@ -90,4 +92,17 @@ def add_preferences(kind, values, total):  # type: ignore[no-untyped-def]
         ours, row = credits[n], total[n]
         for m in range(rankers):
             difference = ours - credits[m]
-            row[m] += np.int32(np.int32(difference > least) - np.int32(difference < -least))
+            row[m] += (1.0 if difference > least else 0.0) - (1.0 if difference < -least else 0.0)
+
+
+@kernel
+def add_matrix(values, total):  # type: ignore[no-untyped-def]
+    """Add one impression's (R, R) preferences to a total of the same shape."""
+    rankers = total.shape[0]
+    for n in range(rankers):
+        for m in range(rankers):
+            total[n, m] += values[n, m]
+
+
+# What adds up the values of impressions, by their kind.
+ADDING: dict[Kind, Kernel] = {"difference": add_credits, "sign": add_signs, "matrix": add_matrix}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.outcome import Floats, add_preferences
+from multileave.outcome import ADDING, Floats
 from multileave.replay.examining import Examined, balance_of, examine_row
 from multileave.replay.headers import Header
 
@@ -149,8 +149,8 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
     """Infer the rows of a batch (int64 positions) that share a header."""
     method, rankers = header.method, len(header.rankers)
     matrix = method.outcome == "matrix"
-    kind = ("difference", "sign", "matrix").index(method.outcome)
-    width = rankers if kind == 0 else rankers * (rankers - 1) // 2
+    credits = method.outcome == "difference"  # are kept as they are; of other kinds the preferences of pairs
+    width = rankers if credits else rankers * (rankers - 1) // 2
     lists = [_integers(batch.column(name)) for name in ("lengths", "ranks", "note", "pinned")]
     most = min(max(int(np.diff(lists[1][0]).max(initial=0)) // rankers, int(np.diff(lists[2][0]).max(initial=0))),
                MOST_DRAWN)  # fmt: skip
@@ -164,17 +164,17 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         Examined.nothing(rankers),
     )
     values = np.zeros((rankers if matrix else 1, rankers))
-    credit_rows.bind(credit=method.credit_kernel)(
+    credit_rows.bind(credit=method.credit_kernel, add=ADDING[method.outcome])(
         rows,
         batch.column("k").to_numpy(),
         *lists,
         (events.offsets, events.positions, events.masks, events.codes, events.times, events.again),
-        (kind, int(method.keeps_ranks), int(method.keeps_note)),
+        (int(method.keeps_ranks), int(method.keeps_note)),
         method.parameters,
         (
             np.empty((most + 1, rankers), dtype=np.int32),
             np.empty(most + 1, dtype=np.uint8),
-            np.zeros((rankers, rankers)),
+            np.zeros((1 if credits else rankers, rankers)),
             np.zeros(rankers, dtype=np.uint64),
         ),
         values if matrix else values[0],
@@ -230,6 +230,10 @@ def credit(*arguments: Any) -> None:
     """Stand for a method's credit kernel in `credit_rows`."""
 
 
+def add(*arguments: Any) -> None:
+    """Stand for what adds up credits of the method's kind in `credit_rows`."""
+
+
 @kernel
 def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type: ignore[no-untyped-def]
     """Check a row and copy its ranks; return the reason, how many documents were drawn and how many are on the page."""
@@ -245,9 +249,9 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type:
     if len(flat) % rankers:
         return 3, 0, 0
     m = len(flat) // rankers
-    if reads[1] == 0 and m == 0:
+    if reads[0] == 0 and m == 0:
         m = len(notes)
-    if (len(notes) and len(notes) != m) or (reads[2] and len(notes) != m):
+    if (len(notes) and len(notes) != m) or (reads[1] and len(notes) != m):
         return 4, 0, 0
     if m > MOST_DRAWN:
         return 5, 0, 0
@@ -289,7 +293,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     """Check rows, mark the clicked documents of each action, and keep what they say.
 
     lengths, ranks, note, pins: (offsets, values) of lists. events: see `Events`.
-    reads: the kind of outcome (0 difference, 1 sign, 2 matrix), and whether credit reads ranks and notes.
+    reads: whether credit reads ranks and notes.
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
     health: what is known of the method's balance, whether to examine rows, and the room for it.
     """
@@ -349,7 +353,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
             clicks[place, action] = number
             values[:] = 0.0
             credit(
-                drawn[: reads[1] * m], sizes, notes[: reads[2] * m], clicked[:m], k[row], params, out, work_i, work_f
+                drawn[: reads[0] * m], sizes, notes[: reads[1] * m], clicked[:m], k[row], params, out, work_i, work_f
             )
             # Written so that a NaN fails it as well.
             fine = True
@@ -360,12 +364,12 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
                 reason = 11
                 break
             kept = credits[place, action]
-            if reads[0] == 0:
+            total[:] = 0.0
+            add(values, total)
+            if len(total) == 1:
                 for r in range(rankers):
-                    kept[r] = values[0, r]
+                    kept[r] = total[0, r]
             else:
-                total[:] = 0.0
-                add_preferences(reads[0], values, total)
                 pair = 0
                 for n in range(rankers):
                     for other in range(n + 1, rankers):

@@ -1,8 +1,8 @@
 """The engine: impressions by the million, each one draw -> clicks -> credit in a single compiled loop.
 
 `simulate` is compiled once per method, with the method's and the user's own kernels in the place of
-`draw`, `click` and `credit`: there is no second implementation of a method. What an impression touches
-lies together in memory: for every query a block of int32 and some rows of R int32,
+`draw`, `click`, `credit` and what follows from them: there is no second implementation of a method. What
+an impression touches lies together in memory: for every query a block of int32 and some rows of R int32,
 
     depth, U | entering (depth) | labels (U)          lengths | top, transposed (depth) | ranks (U)
 
@@ -22,7 +22,7 @@ from multileave.errors import DataError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import Kernel, kernel
 from multileave.methods.base import Method, get_method
-from multileave.outcome import Floats, add_preferences, preference_matrix
+from multileave.outcome import ADDING, Floats, preference_matrix
 from multileave.random import Seed, below, seed_state
 
 __all__ = ["Packed", "Simulation", "User", "pack", "simulate"]
@@ -135,6 +135,21 @@ def credit(*arguments: Any) -> None:
     """Stand for a method's credit kernel in `simulate`."""
 
 
+def keep(*arguments: Any) -> int:
+    """Stand for `keep_read` or `keep_all` in `simulate`."""
+    return 0
+
+
+def add(*arguments: Any) -> None:
+    """Stand in `simulate` for what adds up credits of the method's kind."""
+
+
+@kernel
+def keep_all(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
+    """Return that all drawn documents are read."""
+    return len(shown)
+
+
 @kernel
 def keep_read(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
     """Move the documents that credit reads to the front of `shown`, and return how many they are.
@@ -163,15 +178,15 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
     """Show pages for queries chosen uniformly, and add up what the clicks say.
 
     packed: blocks, rows and starts, see `Packed`. k: results on a page.
-    reads: the kind of outcome (0 difference, 1 sign, 2 matrix); 1 or 0 for whether the draw reads
-        ranks, and whether credit reads ranks and notes; how many documents below the last click credit
-        reads, -1 for all; 1 or 0 for whether it reads late ones among them, see `Method`.
+    reads: 1 or 0 for whether the draw reads ranks, and whether credit reads ranks and notes; how many
+        documents below the last click credit reads, -1 for all; 1 or 0 for whether it reads late ones
+        among them, see `Method`.
     scratch: shown, note, stat, labels, clicks and drawn, which has a row of ranks for each drawn document.
     out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
     total: (1, R) credits for a difference, (R, R) preferences otherwise.
     """
     blocks, rows, starts = packed
-    kind, draw_reads_ranks, credit_reads_ranks, credit_reads_note, credit_reads_below, credit_reads_late = reads
+    draw_reads_ranks, credit_reads_ranks, credit_reads_note, credit_reads_below, credit_reads_late = reads
     rankers = values.shape[1]
     shown, note, stat, labels, clicks, drawn = scratch
     for _ in range(impressions):
@@ -196,8 +211,7 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             labels[x] = blocks[at + shown[x]]
         if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
             continue
-        if credit_reads_below >= 0 or not credit_reads_late:
-            m = keep_read(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
+        m = keep(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
 
         for x in range(credit_reads_ranks * m):
             copy, wanted = drawn[x], ranks[shown[x]]
@@ -208,11 +222,7 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             drawn[: credit_reads_ranks * m], lengths, note[: credit_reads_note * m], clicks[:m], k, params,
             out, work_i, work_f,
         )  # fmt: skip
-        if kind == 0:
-            for r in range(rankers):
-                total[0, r] += values[0, r]
-        else:
-            add_preferences(kind, values, total)
+        add(values, total)
 
 
 class Simulation:
@@ -258,7 +268,14 @@ class Simulation:
         self.impressions = 0
         self._packed = pack(data, self.method, k) if packed is None else packed
         self._rng = seed_state(seed)
-        self._loop = simulate.bind(draw=self.method.draw_kernel, click=user.kernel, credit=self.method.credit_kernel)
+        reads_all = self.method.reads_below is None and self.method.reads_late
+        self._loop = simulate.bind(
+            draw=self.method.draw_kernel,
+            click=user.kernel,
+            keep=keep_all if reads_all else keep_read,
+            credit=self.method.credit_kernel,
+            add=ADDING[self.method.outcome],
+        )
         matrix = self.method.outcome == "matrix"
         self._values = np.zeros((rankers if matrix else 1, rankers))
         self._out = self._values if matrix else self._values[0]
@@ -314,7 +331,6 @@ class Simulation:
             (self._packed.blocks, self._packed.rows, self._packed.starts),
             self.k,
             (
-                ("difference", "sign", "matrix").index(method.outcome),
                 int(method.draw_reads_ranks),
                 int(method.keeps_ranks),
                 int(method.keeps_note),
