@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, count
+from itertools import count
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
@@ -36,6 +36,7 @@ __all__ = [
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 )
+BYTES = 256  # so many numbers fit into bytes, the quickest way from Python's integers to an array
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 D = TypeVar("D", bound=Hashable)
 
@@ -64,7 +65,7 @@ def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) 
     if isinstance(rankings, Mapping):
         names = tuple(rankings)
         values: list[Any] = list(rankings.values())
-        for name in names:
+        for name in names if set(map(type, names)) != {str} else ():
             if not isinstance(name, str):
                 raise RankingsError(
                     f"ranker {name!r} is a {type(name).__name__}; a ranker's name is a string. Use str()."
@@ -159,10 +160,12 @@ class _ListSource(Source):
 
     def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
         self.names = names
-        self.lists = [
-            value if type(value) is list or type(value) is tuple else _as_list(name, value)
-            for name, value in zip(names, values, strict=True)
-        ]
+        self.lists = values
+        if not set(map(type, values)) <= {list, tuple}:
+            self.lists = [
+                value if type(value) is list or type(value) is tuple else _as_list(name, value)
+                for name, value in zip(names, values, strict=True)
+            ]
         lengths = list(map(len, self.lists))
         if 0 in lengths:
             name = names[lengths.index(0)]
@@ -173,38 +176,36 @@ class _ListSource(Source):
             self.lists = [[d for d in ranking if d not in without] for ranking in self._hashable()]
             lengths = list(map(len, self.lists))
         self.lengths = np.array(lengths, dtype=np.int32)
-        self.longest = max(lengths)
+        self.shortest, self.longest = min(lengths), max(lengths)
 
     def read(self, depth: int) -> Longs:
-        read = self.lists if depth >= self.longest else [ranking[:depth] for ranking in self.lists]
-        lengths = list(map(len, read))
+        depth = min(depth, self.longest)
         try:
-            flat = self._encode(read[0], read[1:], sum(lengths))
+            flat = self._encode(self.lists if depth == self.longest else [ranking[:depth] for ranking in self.lists])
         except TypeError:
             self._hashable()
             raise
-        longest = max(lengths)
-        if min(lengths) == longest:
-            self.array = flat.reshape(len(read), longest)
+        if depth <= self.shortest:
+            self.array = flat.reshape(len(self.lists), depth)
         else:
-            self.array = np.empty((len(read), longest), dtype=np.int64)
-            self.array[np.arange(longest) < np.array(lengths)[:, None]] = flat
+            self.array = np.empty((len(self.lists), depth), dtype=np.int64)
+            self.array[np.arange(depth) < self.lengths[:, None]] = flat
         return self.array
 
-    def _encode(self, first: Sequence[Hashable], others: Sequence[Sequence[Hashable]], size: int) -> Longs:
-        """Return codes of all documents in a row; those of the first ranking are its positions."""
-        known = len(first)
-        codes: dict[Hashable, int] = defaultdict(count(known).__next__, zip(first, range(known)))  # noqa: B905
-        if len(codes) < known:
+    def _encode(self, read: list[Any]) -> Longs:
+        """Return the codes of all documents in a row; those of the first ranking are its positions."""
+        first = read[0]
+        codes: dict[Hashable, int] = defaultdict(count(len(first)).__next__, zip(first, range(len(first))))  # noqa: B905
+        if len(codes) < len(first):
             raise _repeated(self.names[0], first)
-        flat = np.empty(size, dtype=np.int64)
-        flat[:known] = np.arange(known)
-        if size - known > 1:  # of a single key itemgetter makes no tuple
-            flat[known:] = np.fromiter(itemgetter(*chain.from_iterable(others))(codes), dtype=np.int64)
-        else:
-            flat[known:] = [codes[document] for document in chain.from_iterable(others)]
+        documents: list[Hashable] = [first[0]] if first else [None]  # of a single key itemgetter makes no tuple
+        for ranking in read:
+            documents += ranking
+        found = itemgetter(*documents)(codes)[1:]
         self.decode: list[Hashable] = list(codes)
-        return flat
+        if len(codes) <= BYTES:
+            return np.frombuffer(bytes(found), dtype=np.uint8).astype(np.int64)
+        return np.fromiter(found, dtype=np.int64, count=len(found))
 
     def decoded(self, codes: Longs) -> list[Hashable]:
         return [self.decode[code] for code in codes.tolist()]

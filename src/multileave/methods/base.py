@@ -151,7 +151,7 @@ class Method:
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
         ('b', 'a')
         """
-        if isinstance(rankings, Mapping) and any(ranking is None for ranking in rankings.values()):
+        if isinstance(rankings, Mapping) and type(None) in map(type, rankings.values()):
             present = {name: ranking for name, ranking in rankings.items() if ranking is not None}
             found = self.combine(present, k, seed=seed, pinned=pinned)
             return found.among(tuple(rankings), note_is_ranker=self.note_is_ranker)
