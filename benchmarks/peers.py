@@ -8,20 +8,26 @@ PYTHONPATH.
 
 import argparse
 import importlib.util
+import itertools
+import random
+
+import numpy as np
 
 from measuring import Line, Section, Spread, markdown_table, number, tell
-from single_calls import measure
+from single_calls import CLICKED, measure
 
 SIZES = ((5, 100), (40, 100))
 PEER = "mpkato's `interleaving`"
 CLASSES = {"ppm": "PairwisePreference", "tdm": "TeamDraft", "pm": "Probabilistic"}
+# Where other numbers of clicks were, the peer's time is told as well: it grows with them, pm's exponentially.
+OTHERS = {"one": (1,), "two": (1, 4), "ten": range(10)}
 # Microseconds of combine + infer at 5 and 40 rankers of 100 documents, k=10, on two shared cores, as this project's
 # requirements state them; there is none for pm.
 FIGURES = {("ppm", 5): 250.0, ("ppm", 40): 1_878.0, ("tdm", 5): 224.0, ("tdm", 40): 303.0}
 # How many times faster we must be, on lists and on integer arrays.
 WANTED = {
-    ("ppm", 5): (4, 8), ("ppm", 40): (5, 15), ("tdm", 5): (5, None), ("tdm", 40): (5, None),
-    ("pm", 5): (100, None), ("pm", 40): (100, None),
+    ("ppm", 5): (4, 8), ("ppm", 40): (5, 15), ("tdm", 5): (5, 5), ("tdm", 40): (5, 5), ("pm", 5): (100, 100),
+    ("pm", 40): (100, 100),
 }  # fmt: skip
 
 
@@ -32,10 +38,16 @@ def theirs(spec, rankings):
     if spec not in CLASSES:
         return {}
     cls = getattr(interleaving, CLASSES[spec])
-    page = cls(rankings, max_length=10).interleave()
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002, its own generator is this one
+    # What clicks cost depends on the page, so several take turns.
+    pages = itertools.cycle([cls(rankings, max_length=10).interleave() for _ in range(16)])
     return {
         "peer_combine": lambda: cls(rankings, max_length=10).interleave(),
-        "peer_infer": lambda: cls.evaluate(page, [1, 4]),
+        "peer_infer": lambda: cls.evaluate(next(pages), list(CLICKED)),
+        **{
+            f"peer_infer_{name}": lambda c=clicks: cls.evaluate(next(pages), list(c)) for name, clicks in OTHERS.items()
+        },
     }
 
 
@@ -53,20 +65,21 @@ def section(rounds, *, measured):
         floor = Spread.ratio(record["combine_lists"], record["dictionaries"])
         rows.append([spec, rankers, *map(str, figures), f"{floor}x"])
         for key, wanted in zip(("combine_lists", "combine_array"), WANTED.get((spec, rankers), ()), strict=False):
-            if wanted is not None:
-                lines.append(against(record, key, wanted))
+            lines.append(against(record, key, wanted))
         if "peer_combine" in record:
-            compared.append([spec, rankers, *(str(Spread.of(record[key])) for key in ("peer_combine", "peer_infer"))])
+            keys = ["peer_combine", "peer_infer_one", "peer_infer_two", "peer_infer", "peer_infer_ten"]
+            compared.append([spec, rankers, *(str(Spread.of(record[key])) for key in keys)])
     text = (
-        "Microseconds of processor time, 100 documents per ranking, k=10. The last column has `combine` on lists "
-        "against the dictionaries `[dict(zip(r, range(len(r)))) for r in rankings]`, "
-        "without which they cannot be read.\n\n"
+        "Microseconds of processor time, 100 documents per ranking, k=10, four clicks. "
+        "The last column has `combine` on lists against the dictionaries "
+        "`[dict(zip(r, range(len(r)))) for r in rankings]`, without which they cannot be read.\n\n"
     )
     head = ["method", "rankers", "combine, lists", "combine, integer array", "infer", "against dictionaries"]
     text += markdown_table(head, rows)
     if compared:
-        text += f"\n{PEER}, on lists, in the same rounds:\n\n"
-        text += markdown_table(["method", "rankers", "combine", "infer"], compared)
+        text += f"\n{PEER}, on lists, in the same rounds; the lines that must hold are for four clicks:\n\n"
+        head = ["method", "rankers", "combine", "infer, one click", "two", "four", "ten"]
+        text += markdown_table(head, compared)
     return Section("Single calls", text, lines, found)
 
 

@@ -15,6 +15,7 @@ import multileave as ml
 from measuring import microseconds_in_turn
 
 SIZES = ((5, 100), (15, 100), (40, 100))
+CLICKED = (0, 2, 4, 6)  # positions
 SPECS = ("tdm", "dpm", "opm", "ppm", "sosm", "pm", "om", "bi", "pbi")
 
 
@@ -41,7 +42,7 @@ def measure(sizes=SIZES, rounds=15, beside=None):
             lists_in, array_in = dict(list(lists.items())[:taken]), array[:taken]
             values = list(lists_in.values())
             impression = method.combine(lists_in, 10, seed=1)
-            clicks = [impression.shown[1], impression.shown[4]]
+            clicks = [impression.shown[position] for position in CLICKED]
             calls = {
                 "dictionaries": lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
                 "combine_lists": lambda m=method, r=lists_in: m.combine(r, 10, seed=1),

@@ -198,14 +198,14 @@ class _ListSource(Source):
         codes: dict[Hashable, int] = defaultdict(count(len(first)).__next__, zip(first, range(len(first))))  # noqa: B905
         if len(codes) < len(first):
             raise _repeated(self.names[0], first)
-        documents: list[Hashable] = [first[0]] if first else [None]  # of a single key itemgetter makes no tuple
+        documents: list[Hashable] = []
         for ranking in read:
             documents += ranking
-        found = itemgetter(*documents)(codes)[1:]
+        found = itemgetter(*documents, None)(codes)  # one key more, as of a single one it makes no tuple
         self.decode: list[Hashable] = list(codes)
         if len(codes) <= BYTES:
-            return np.frombuffer(bytes(found), dtype=np.uint8).astype(np.int64)
-        return np.fromiter(found, dtype=np.int64, count=len(found))
+            return np.frombuffer(bytes(found), dtype=np.uint8)[:-1].astype(np.int64)
+        return np.fromiter(found, dtype=np.int64, count=len(documents))
 
     def decoded(self, codes: Longs) -> list[Hashable]:
         return [self.decode[code] for code in codes.tolist()]
