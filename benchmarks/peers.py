@@ -93,7 +93,7 @@ def against(record, combine, wanted):
     figure = FIGURES.get((record["method"], record["rankers"]))
     if figure is None:
         return Line.unknown(what, "only with PEERS=1, where it is installed", f"at least {number(wanted)} x")
-    return Line.at_least(f"{what} ({number(figure)} us)", Spread.of([figure / time for time in ours]), wanted)
+    return Line.at_least(f"{what} ({number(figure)} us)", Spread.highest([figure / time for time in ours]), wanted)
 
 
 def both(one, other):

@@ -80,19 +80,30 @@ def add_credits(values, total):  # type: ignore[no-untyped-def]
 def add_signs(values, total):  # type: ignore[no-untyped-def]
     """Add the signs of the differences of one impression's (1, R) credits to an (R, R) total.
 
-    All R columns are added, though those above the diagonal would do: rows of one length are faster.
+    Where few rankers have credit only their rows and columns change. Otherwise all R columns are added, though
+    those above the diagonal would do: rows of one length are faster.
     """
     rankers = total.shape[0]
     credits = values[0]
     largest = 0.0
+    some = 0
     for n in range(rankers):
         largest = max(largest, abs(credits[n]))
+        some += credits[n] != 0.0
     least = TOLERANCE * largest
+    few = 8 * some < rankers
     for n in range(rankers):
         ours, row = credits[n], total[n]
+        if few and ours == 0.0:
+            continue
         for m in range(rankers):
             difference = ours - credits[m]
             row[m] += (1.0 if difference > least else 0.0) - (1.0 if difference < -least else 0.0)
+        if few:
+            sign = (1.0 if ours > least else 0.0) - (1.0 if ours < -least else 0.0)
+            for m in range(rankers):
+                if credits[m] == 0.0:
+                    total[m, n] -= sign
 
 
 @kernel
