@@ -171,7 +171,7 @@ def main():
         "replay": lambda: replay_section(rounds),
         "service": lambda: service_section(rounds),
         "start": lambda: startup.section(rounds),
-        "scaling": lambda: scaling.section(min(rounds, 3), given.seconds, given.out / "scaling.png"),
+        "scaling": lambda: scaling.section(rounds, given.seconds, given.out / "scaling.png"),
     }
     for name in given.only:
         if name not in parts:
