@@ -97,7 +97,7 @@ def write(page: str, text: str) -> None:
         file.write(text)
 
 
-if __name__ in ("__main__", "<run_path>"):
+if __name__ == "<run_path>":  # by mkdocs
     write("index.md", from_root("README.md"))
     write("reference/changes.md", from_root("CHANGELOG.md", 1))
     write("reference/python.md", python_reference())

@@ -20,7 +20,7 @@ pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 pytest.importorskip("pyterrier", reason="pip install 'multileave[pyterrier]'")
 
 DOCS = Path(__file__).parents[1] / "docs"
-SITE = runpy.run_path(str(DOCS / "site.py"))
+SITE = runpy.run_path(str(DOCS / "site.py"), run_name="site")  # as mkdocs runs it, it writes pages
 CONVERTER = re.compile(r":\w+}")  # of a path's parameter, as in {number:int}
 
 
