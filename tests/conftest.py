@@ -1,6 +1,7 @@
 """What several tests share."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -50,6 +51,19 @@ def write_toy(folder, name="toy", folds=2, queries=12, features=6, seed=0):
 def toy(tmp_path_factory):
     """Return a folder with a small data set of two folds, six features and three grades."""
     return write_toy(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Return a real browser."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("Chromium is absent: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'multileave[dev]'")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

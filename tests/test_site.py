@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -73,21 +72,13 @@ def test_pages_load_nothing_from_elsewhere(site):
         assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", style.read_text(encoding="utf-8"))
 
 
-def test_a_folder_can_be_searched_without_internet(site):
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("Chromium is absent: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'multileave[dev]'")
-    with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = started.chromium.launch(executable_path=chromium, args=arguments)
-        page = browser.new_context(offline=True).new_page()
-        asked = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto((site / "how-to" / "solr.html").as_uri())
-        page.click("input[name=query]")
-        page.keyboard.type("counterexample")
-        page.wait_for_selector(".md-search-result__link", state="attached")
-        assert page.locator(".md-search-result__link", has_text="Theory").count() > 0
-        browser.close()
+def test_a_folder_can_be_searched_without_internet(site, chromium):
+    page = chromium.new_context(offline=True).new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / "how-to" / "solr.html").as_uri())
+    page.click("input[name=query]")
+    page.keyboard.type("counterexample")
+    page.wait_for_selector(".md-search-result__link", state="attached")
+    assert page.locator(".md-search-result__link", has_text="Theory").count() > 0
     assert [address for address in asked if not address.startswith(("file:", "data:"))] == []

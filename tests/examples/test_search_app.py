@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ httpx = pytest.importorskip("httpx", reason="pip install 'multileave[client]'")
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "examples" / "search_app"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SEARCHES = 40
 
 
@@ -43,18 +41,6 @@ def addresses(tmp_path_factory):
     assert process.returncode == 0
 
 
-@pytest.fixture
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("Chromium is absent: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'multileave[dev]'")
-    with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
-
-
 def test_the_rankers_truly_differ(monkeypatch):
     monkeypatch.syspath_prepend(APP)
     from engine import RANKERS, Engine
@@ -65,9 +51,9 @@ def test_the_rankers_truly_differ(monkeypatch):
     assert len({recipe for ranking in found.values() for recipe in ranking}) > 10
 
 
-def test_a_search_and_a_click_reach_the_dashboard(addresses, browser):
+def test_a_search_and_a_click_reach_the_dashboard(addresses, chromium):
     site, service = addresses
-    page = browser.new_page()
+    page = chromium.new_page()
     page.goto(site)
     page.get_by_label("Search").fill("carrot soup")
     page.keyboard.press("Enter")
@@ -102,9 +88,9 @@ def test_people_search_and_are_counted(addresses, monkeypatch):
     assert 0.9 * SEARCHES <= len(after) - len(before) <= SEARCHES  # the same search again is the same impression
 
 
-def test_the_site_is_readable_by_everybody(addresses, browser):
+def test_the_site_is_readable_by_everybody(addresses, chromium):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install 'multileave[dev]'").Axe()
-    page = browser.new_page()
+    page = chromium.new_page()
     for path in ("/", "/?q=carrot+soup", "/recipe/recipe-0200"):
         page.goto(addresses[0] + path)
         found = axe.run(page)

@@ -1,9 +1,7 @@
 """The pages in a real browser: by the keyboard alone, refreshed while traffic runs, and readable by everybody."""
 
 import json
-import os
 import random
-import shutil
 import threading
 from contextlib import contextmanager
 
@@ -18,23 +16,10 @@ from multileave.live.app import create_app
 from multileave.live.experiment import Definition
 from multileave.live.settings import Settings
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DOCUMENTS = [f"d{n}" for n in range(12)]
 RANKINGS = {"bm25": DOCUMENTS[::-1], "dense": DOCUMENTS[6:] + DOCUMENTS[:6], "ltr": DOCUMENTS}
 HOSTILE = "<img src=x onerror=alert(1)>\x00\u202e" + "W" * 450
 MOST_TABS = 80
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if CHROMIUM is None:
-        pytest.skip("Chromium is absent: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'multileave[dev]'")
-    with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
 
 
 @contextmanager
