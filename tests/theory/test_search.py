@@ -24,7 +24,7 @@ def test_floats_agree_with_fractions(spec):
 
 
 def test_search_finds_that_navigational_users_defeat_ppm():
-    report = theory.check("ppm", documents=6, rankers=3, user="navigational", search=4000, seed=1, jobs=2)
+    report = theory.check("ppm", documents=6, rankers=3, user="navigational", search=600, seed=6, jobs=2)
     found = report.pareto.counterexample
     assert found is not None
     assert found.user == NAVIGATIONAL
@@ -32,7 +32,7 @@ def test_search_finds_that_navigational_users_defeat_ppm():
     value = theory.expectation("ppm", found.rankings, NAVIGATIONAL, found.relevant, found.k)[n][m]
     assert value == found.expectation
     assert value < 0
-    assert report.searched <= 4000
+    assert report.searched <= 600
     assert report.unbiased.holds
 
 
