@@ -30,7 +30,7 @@ class Engine:
             return {}
         match = " OR ".join(f'"{word}"' for word in words)
         text, title = "bm25(recipes, 0, 0, 1)", "bm25(recipes, 0, 5, 1)"
-        orders = {"text": text, "title": title, "popular": f"{title} - 0.8 * ln(1 + cooked)"}
+        orders = {"text": text, "title": title, "popular": f"{title} - 0.3 * ln(1 + cooked)"}
         found = {}
         for name, order in orders.items():
             rows = self._index.execute(

@@ -35,4 +35,4 @@ def searcher(site: str, seed: int, stop: threading.Event, most: int | None = Non
 def _likes(recipe: Recipe, wish: tuple[str, str, str]) -> float:
     """Return how likely a person is to click: on what was wished for, and on what many have cooked."""
     fits = (recipe.main == wish[0]) + (recipe.form == wish[1]) + (recipe.side == wish[2])
-    return min(0.02 + 0.12 * fits + (0.25 if recipe.cooked > 150 and fits > 1 else 0.0), 0.9)
+    return min(0.02 + 0.12 * fits + (0.4 if recipe.cooked > 150 and fits > 1 else 0.0), 0.9)
