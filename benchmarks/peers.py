@@ -18,20 +18,21 @@ from single_calls import CLICKED, measure
 
 SIZES = ((5, 100), (40, 100))
 PEER = "mpkato's `interleaving`"
+FORMS = {"combine_lists": "lists of strings", "combine_integers": "lists of integers", "combine_array": "an array"}
 CLASSES = {"ppm": "PairwisePreference", "tdm": "TeamDraft", "pm": "Probabilistic"}
 # Where other numbers of clicks were, the peer's time is told as well: it grows with them, pm's exponentially.
 OTHERS = {"one": (1,), "two": (1, 4), "ten": range(10)}
 # Microseconds of combine + infer at 5 and 40 rankers of 100 documents, k=10, on two shared cores, as this project's
 # requirements state them; there is none for pm.
 FIGURES = {("ppm", 5): 250.0, ("ppm", 40): 1_878.0, ("tdm", 5): 224.0, ("tdm", 40): 303.0}
-# How many times faster we must be, on lists and on integer arrays.
+# How many times faster we must be, on lists (of strings, of integers) and on integer arrays.
 WANTED = {
     ("ppm", 5): (4, 8), ("ppm", 40): (5, 15), ("tdm", 5): (5, 5), ("tdm", 40): (5, 5), ("pm", 5): (100, 100),
     ("pm", 40): (100, 100),
 }  # fmt: skip
 
 
-def theirs(spec, rankings):
+def theirs(spec, strings, integers):
     """Return the peer's calls of a method, by name."""
     import interleaving
 
@@ -41,10 +42,15 @@ def theirs(spec, rankings):
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002, its own generator is this one
     # What clicks cost depends on the page, so several take turns.
-    pages = itertools.cycle([cls(rankings, max_length=10).interleave() for _ in range(16)])
+    pages, others = (
+        itertools.cycle([cls(rankings, max_length=10).interleave() for _ in range(16)])
+        for rankings in (strings, integers)
+    )
     return {
-        "peer_combine": lambda: cls(rankings, max_length=10).interleave(),
+        "peer_combine": lambda: cls(strings, max_length=10).interleave(),
         "peer_infer": lambda: cls.evaluate(next(pages), list(CLICKED)),
+        "peer_combine_integers": lambda: cls(integers, max_length=10).interleave(),
+        "peer_infer_integers": lambda: cls.evaluate(next(others), list(CLICKED)),
         **{
             f"peer_infer_{name}": lambda c=clicks: cls.evaluate(next(pages), list(c)) for name, clicks in OTHERS.items()
         },
@@ -61,23 +67,25 @@ def section(rounds, *, measured):
     rows, lines, compared = [], [], []
     for record in found:
         spec, rankers = record["method"], record["rankers"]
-        figures = [Spread.of(record[key]) for key in ("combine_lists", "combine_array", "infer")]
+        figures = [Spread.of(record[key]) for key in (*FORMS, "infer")]
         floor = Spread.ratio(record["combine_lists"], record["dictionaries"])
         rows.append([spec, rankers, *map(str, figures), f"{floor}x"])
-        for key, wanted in zip(("combine_lists", "combine_array"), WANTED.get((spec, rankers), ()), strict=False):
-            lines.append(against(record, key, wanted))
+        if (spec, rankers) in WANTED:
+            on_lists, on_arrays = WANTED[spec, rankers]
+            for key in FORMS:
+                lines.append(against(record, key, on_arrays if key == "combine_array" else on_lists))
         if "peer_combine" in record:
             keys = ["peer_combine", "peer_infer_one", "peer_infer_two", "peer_infer", "peer_infer_ten"]
             compared.append([spec, rankers, *(str(Spread.of(record[key])) for key in keys)])
     text = (
         "Microseconds of processor time, 100 documents per ranking, k=10, four clicks. "
-        "The last column has `combine` on lists against the dictionaries "
+        "The last column has `combine` on lists of strings against the dictionaries "
         "`[dict(zip(r, range(len(r)))) for r in rankings]`, without which they cannot be read.\n\n"
     )
-    head = ["method", "rankers", "combine, lists", "combine, integer array", "infer", "against dictionaries"]
+    head = ["method", "rankers", *(f"combine, {form}" for form in FORMS.values()), "infer", "against dictionaries"]
     text += markdown_table(head, rows)
     if compared:
-        text += f"\n{PEER}, on lists, in the same rounds; the lines that must hold are for four clicks:\n\n"
+        text += f"\n{PEER}, on lists of strings, in the same rounds; the lines that must hold are for four clicks:\n\n"
         head = ["method", "rankers", "combine", "infer, one click", "two", "four", "ten"]
         text += markdown_table(head, compared)
     return Section("Single calls", text, lines, found)
@@ -85,11 +93,12 @@ def section(rounds, *, measured):
 
 def against(record, combine, wanted):
     """Return the line on one method against the peer: measured, or else by its figures."""
-    form = "lists" if combine == "combine_lists" else "an integer array"
-    what = f"{record['method']}, combine + infer on {form}, {record['rankers']} rankers, against {PEER}"
+    what = f"{record['method']}, combine + infer on {FORMS[combine]}, {record['rankers']} rankers, against {PEER}"
     ours = both(record[combine], record["infer"])
     if "peer_combine" in record:
-        return Line.at_least(what, Spread.ratio(both(record["peer_combine"], record["peer_infer"]), ours), wanted)
+        kind = "" if combine == "combine_lists" else "_integers"
+        peers = both(record[f"peer_combine{kind}"], record[f"peer_infer{kind}"])
+        return Line.at_least(what, Spread.ratio(peers, ours), wanted)
     figure = FIGURES.get((record["method"], record["rankers"]))
     if figure is None:
         return Line.unknown(what, "only with PEERS=1, where it is installed", f"at least {number(wanted)} x")

@@ -30,7 +30,8 @@ def rankings_of(rankers, documents, seed=0):
 def measure(sizes=SIZES, rounds=15, beside=None):
     """Yield for every size and method the microseconds of each call, round by round.
 
-    beside: returns for a method and rankings other calls by name, to be measured in the same rounds.
+    beside: returns for a method, rankings of strings and of integers other calls by name, to be measured in the
+    same rounds.
     """
     for rankers, documents in sizes:
         lists, array = rankings_of(rankers, documents)
@@ -40,15 +41,16 @@ def measure(sizes=SIZES, rounds=15, beside=None):
             if method.most_rankers and rankers > sizes[0][0]:
                 continue
             lists_in, array_in = dict(list(lists.items())[:taken]), array[:taken]
-            values = list(lists_in.values())
+            values, integers = list(lists_in.values()), array_in.tolist()
             impression = method.combine(lists_in, 10, seed=1)
             clicks = [impression.shown[position] for position in CLICKED]
             calls = {
                 "dictionaries": lambda v=values: [dict(zip(r, range(len(r)))) for r in v],  # noqa: B905
                 "combine_lists": lambda m=method, r=lists_in: m.combine(r, 10, seed=1),
+                "combine_integers": lambda m=method, r=integers: m.combine(r, 10, seed=1),
                 "combine_array": lambda m=method, r=array_in: m.combine(r, 10, seed=1),
                 "infer": lambda i=impression, c=clicks: ml.infer(i, c),
-                **(beside(spec, values) if beside else {}),
+                **(beside(spec, values, integers) if beside else {}),
             }
             found = dict(zip(calls, microseconds_in_turn(calls.values(), rounds), strict=True))
             yield {"method": spec, "rankers": taken, **found}
@@ -67,11 +69,12 @@ def main():
         print(json.dumps(list(least()), indent=2))
         return
     print("microseconds per call, 100 documents per ranking, k=10\n")
-    print("method  rankers  dictionaries  combine lists  ratio  combine array   infer")
+    print("method  rankers  dictionaries  combine lists  ratio  of integers  combine array   infer")
     for r in least():
         print(
             f"{r['method']:<7} {r['rankers']:>7} {r['dictionaries']:>13.1f} {r['combine_lists']:>14.1f} "
-            f"{r['combine_lists'] / r['dictionaries']:>6.2f} {r['combine_array']:>14.1f} {r['infer']:>7.1f}"
+            f"{r['combine_lists'] / r['dictionaries']:>6.2f} {r['combine_integers']:>12.1f} "
+            f"{r['combine_array']:>14.1f} {r['infer']:>7.1f}"
         )
 
 

@@ -55,3 +55,32 @@ def test_threads_draw_what_one_thread_draws():
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(draw, cases)) == list(map(draw, cases))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "rename",
+    [int, str, lambda d: d + 2**62, lambda d: d - 2**63, lambda d: d + 2**64, lambda d: float(d), lambda d: (d,)],
+    ids=["int", "str", "large", "lowest", "beyond 64 bits", "float", "tuple"],
+)
+@pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 2, 5)])
+def test_the_kind_of_id_changes_nothing(rename, lengths):
+    rng = np.random.default_rng(3)
+    numbers = [rng.permutation(9).tolist()[:length] for length in lengths]
+    for method in ("tdm", "ppm", "pm"):
+        expected = ml.get_method(method).combine(numbers, 6, seed=5)
+        found = ml.get_method(method).combine([[rename(d) for d in ranking] for ranking in numbers], 6, seed=5)
+        assert found.shown == tuple(map(rename, expected.shown))
+        assert [type(d) for d in found.shown] == [type(rename(d)) for d in expected.shown]
+        np.testing.assert_array_equal(found.ranks, expected.ranks)
+
+
+@pytest.mark.fast
+def test_integers_among_others_are_told_apart_as_python_does():
+    rankings = [[1, "1", 2.5, None, 3], [3, None, "1", 1, 2.5], [1, 2.5, 3, "1", None]]
+    impression = ml.PairwisePreference().combine(rankings, 5, seed=1)
+    assert set(impression.drawn) == {1, "1", 2.5, None, 3}
+    with pytest.raises(ml.RankingsError, match="lists document 7 twice"):
+        ml.PairwisePreference().combine([[1, 7], [7, 7]], 2)
+    with pytest.raises(ml.RankingsError, match="lists document 7 twice"):
+        ml.PairwisePreference().combine([[7, 7], [1, 7]], 2)

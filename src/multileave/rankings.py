@@ -8,6 +8,7 @@ An (R, n) array of integers is read by kernels. Lists are first turned into such
 Python's own gives every document an integer, with no step of Python for any of them.
 """
 
+from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -180,8 +181,11 @@ class _ListSource(Source):
 
     def read(self, depth: int) -> Longs:
         depth = min(depth, self.longest)
+        documents: list[Any] = []
+        for ranking in self.lists:
+            documents += ranking if depth >= len(ranking) else ranking[:depth]
         try:
-            flat = self._encode(self.lists if depth == self.longest else [ranking[:depth] for ranking in self.lists])
+            flat = self._encode(documents, min(depth, len(self.lists[0])))
         except TypeError:
             self._hashable()
             raise
@@ -192,22 +196,28 @@ class _ListSource(Source):
             self.array[np.arange(depth) < self.lengths[:, None]] = flat
         return self.array
 
-    def _encode(self, read: list[Any]) -> Longs:
-        """Return the codes of all documents in a row; those of the first ranking are its positions."""
-        first = read[0]
-        codes: dict[Hashable, int] = defaultdict(count(len(first)).__next__, zip(first, range(len(first))))  # noqa: B905
-        if len(codes) < len(first):
-            raise _repeated(self.names[0], first)
-        documents: list[Hashable] = []
-        for ranking in read:
-            documents += ranking
+    def _encode(self, documents: list[Any], known: int) -> Longs:
+        """Return the documents' codes: themselves if they are integers, else numbers, the first `known` in order."""
+        self.decode: list[Hashable] = []
+        if not documents:
+            return np.empty(0, dtype=np.int64)
+        if type(documents[0]) is int and type(documents[-1]) is int:
+            try:
+                return np.frombuffer(array("q", documents), dtype=np.int64)
+            except (TypeError, OverflowError):
+                pass  # there are others among them, or larger ones
+        codes: dict[Hashable, int] = defaultdict(count(known).__next__, zip(documents, range(known)))  # noqa: B905
+        if len(codes) < known:
+            raise _repeated(self.names[0], documents[:known])
         found = itemgetter(*documents, None)(codes)  # one key more, as of a single one it makes no tuple
-        self.decode: list[Hashable] = list(codes)
+        self.decode = list(codes)
         if len(codes) <= BYTES:
             return np.frombuffer(bytes(found), dtype=np.uint8)[:-1].astype(np.int64)
         return np.fromiter(found, dtype=np.int64, count=len(documents))
 
     def decoded(self, codes: Longs) -> list[Hashable]:
+        if not self.decode:
+            return codes.tolist()  # type: ignore[no-any-return]
         return [self.decode[code] for code in codes.tolist()]
 
     def _hashable(self) -> list[Any]:
