@@ -71,6 +71,12 @@ def open_page(chromium, address, **context):
     return page
 
 
+def click(page, selector):
+    """Click on what leads to another page, and wait for it."""
+    with page.expect_navigation():
+        page.click(selector)
+
+
 def tab_to(page, selector):
     """Press Tab until an element has the focus, and see that it shows."""
     for _ in range(MOST_TABS):
@@ -190,7 +196,7 @@ def test_the_page_refreshes_without_javascript(chromium, tmp_path):
         page = open_page(chromium, f"{address}/experiments/1", java_script_enabled=False)
         assert page.get_attribute("meta[http-equiv=refresh]", "content") == "20"
         assert not page.is_visible("#pause")
-        page.click("#start")
+        click(page, "#start")
         assert "running" in page.inner_text("#live-heading")
         page.context.close()
 
@@ -256,17 +262,17 @@ def test_axe_finds_nothing_on_the_login_and_on_refused_forms(chromium, tmp_path)
     with serving(tmp_path) as (address, service):
         page = open_page(chromium, address)
         page.fill("#key", "wrong")
-        page.click("main button")
-        assert page.evaluate("document.activeElement.id") == "error"
+        click(page, "main button")
+        page.wait_for_function("document.activeElement.id === 'error'")
         assert axe.run(page).response["violations"] == []
         page.fill("#key", service.access.create_key("ops", "admin")[1])
-        page.click("main button")
+        click(page, "main button")
         page.goto(f"{address}/experiments/new")
         page.fill("#name", "Autumn")
         page.fill("#rankers", "one")
         page.fill("#k", "ten")
-        page.click(".submit button")
-        assert page.evaluate("document.activeElement.id") == "error"
+        click(page, ".submit button")
+        page.wait_for_function("document.activeElement.id === 'error'")
         assert page.get_attribute("#k", "aria-invalid") == "true"
         assert axe.run(page).response["violations"] == []
         page.context.close()
