@@ -63,7 +63,7 @@ pythons: .venv/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-# uv takes a minute where pip takes four.
+# uv takes under a minute where pip takes three or more.
 .venv/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
