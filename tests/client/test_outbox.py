@@ -1,5 +1,6 @@
 """Events on their way: batches, tries, the spill folder, and what is counted as lost."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -15,6 +16,7 @@ from multileave.client import Client
 from multileave.client.spill import Spill
 
 FLEET = {"control": "bm25", "k": 4, "flush_seconds": 0.05}
+PATIENT = {**FLEET, "flush_seconds": 600.0}  # no batch goes that is not full, unless it is hurried
 
 
 def unpack(bodies):
@@ -27,16 +29,18 @@ def unpack(bodies):
     return found
 
 
-def counting(number_of_events, failing=()):
-    """Accept all events, but answer those requests whose number is in `failing` with 503."""
+@contextlib.contextmanager
+def accepting(failing=()):
+    """Run a server that accepts all events, but answers those requests whose number is in `failing` with 503."""
 
     def answer(handler, number):
         if number in failing:
             reply(handler, 503, b"away")
         else:
-            reply(handler, 200, json.dumps({"accepted": number_of_events}).encode())
+            reply(handler, 200, json.dumps({"accepted": len(unpack(bodies[number - 1 : number]))}).encode())
 
-    return answer
+    with misbehaving(answer) as (address, bodies):
+        yield address, bodies
 
 
 def wait_for(condition, seconds=10.0):
@@ -47,7 +51,7 @@ def wait_for(condition, seconds=10.0):
 
 
 def test_events_go_in_packed_batches_in_their_order():
-    with misbehaving(counting(20)) as (address, bodies), Client(address, 1, batch=20, **FLEET) as client:
+    with accepting() as (address, bodies), Client(address, 1, batch=20, **PATIENT) as client:
         for n in range(100):
             client.click("i", f"d{n}")
         assert client.flush()
@@ -60,13 +64,13 @@ def test_events_go_in_packed_batches_in_their_order():
 
 
 def test_a_few_events_are_sent_after_the_flush_time():
-    with misbehaving(counting(1)) as (address, _), Client(address, 1, **FLEET) as client:
+    with accepting() as (address, _), Client(address, 1, **FLEET) as client:
         client.click("i", "d", dwell=3)
         wait_for(lambda: client.stats.accepted == 1)
 
 
 def test_a_batch_that_failed_is_sent_again_with_the_same_ids():
-    with misbehaving(counting(3, failing=(1, 2))) as (address, bodies), Client(address, 1, **FLEET) as client:
+    with accepting(failing=(1, 2)) as (address, bodies), Client(address, 1, **PATIENT) as client:
         for n in range(3):
             client.click("i", position=n)
         assert client.flush()
@@ -127,7 +131,7 @@ def test_events_that_were_spilled_are_sent_by_the_next_client(tmp_path):
         client.close(1.0)
         assert (client.stats.spilled, client.stats.dropped, client.stats.sent) == (120, 0, 0)
     assert len(list(spill.iterdir())) == 1
-    with misbehaving(counting(40)) as (address, bodies), Client(address, 1, spill=spill, batch=40, **FLEET) as client:
+    with accepting() as (address, bodies), Client(address, 1, spill=spill, batch=40, **FLEET) as client:
         wait_for(lambda: client.stats.accepted == 120)
         client.flush()
         assert not list(spill.iterdir())
