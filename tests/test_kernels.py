@@ -183,3 +183,29 @@ def test_importing_the_library_imports_nothing_heavy():
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+WARMED = """
+import numpy as np
+import multileave as ml
+from numba.core import event
+
+ml.warmup(["ppm", "tdm"])
+with event.install_recorder("numba:compile") as compiled:
+    for rankings in (
+        {"a": ["x", "y", "z"], "b": ["z", "\u00e9"]},
+        [(1, 2, 3), (3, 2)],
+        [[1, "x"], ["x", None]],
+        np.array([[1, 2], [2, 1]], dtype=np.int32),
+    ):
+        for spec in ("ppm", "tdm"):
+            ml.infer(ml.get_method(spec).combine(rankings, 2, seed=1), positions=[1])
+assert not compiled.buffer, compiled.buffer
+"""
+
+
+@needs_compiler
+def test_after_warmup_no_call_waits_for_the_compiler(tmp_path):
+    environment = {**os.environ, "MULTILEAVE_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr

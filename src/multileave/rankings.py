@@ -4,17 +4,14 @@ The documents of a query are numbered by the best rank any ranker gives them, so
 which some ranker places at rank x or above are the numbers 0 to entering[x - 1] - 1: the choice sets
 of ppm, and what a considerate method may show at x.
 
-An (R, n) array of integers is read by kernels. Lists are first turned into such an array: a dictionary of
-Python's own gives every document an integer, with no step of Python for any of them.
+An (R, n) array of integers is read by kernels. Lists are first turned into such an array, with no step of Python for
+any document that is an integer or a string.
 """
 
-from array import array
-from collections import defaultdict
+import struct
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
-from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,6 +19,7 @@ import numpy as np
 from multileave.errors import RankingsError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import kernel
+from multileave.strings import Longs, first_places, table_size
 
 __all__ = [
     "RankingsLike",
@@ -30,15 +28,12 @@ __all__ = [
     "number_documents",
     "rank_documents",
     "read_rankings",
-    "table_size",
     "with_pins",
 ]
 
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 )
-BYTES = 256  # so many numbers fit into bytes, the quickest way from Python's integers to an array
-Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 D = TypeVar("D", bound=Hashable)
 
 
@@ -181,44 +176,51 @@ class _ListSource(Source):
 
     def read(self, depth: int) -> Longs:
         depth = min(depth, self.longest)
-        documents: list[Any] = []
-        for ranking in self.lists:
-            documents += ranking if depth >= len(ranking) else ranking[:depth]
+        rows = self.lists if depth == self.longest else [ranking[:depth] for ranking in self.lists]
+        kinds = {type(rows[0][0]), type(rows[-1][-1])} if self.shortest and depth else set()
+        found = None
+        self.coded = True
+        if kinds == {int}:
+            found = self._integers(rows, depth)
+            self.coded = found is None
+        elif kinds == {str}:
+            found = first_places(rows, self.lengths, depth)
+        self.array = self._places(rows, depth) if found is None else found
+        return self.array
+
+    def _integers(self, rows: list[Any], depth: int) -> "Longs | None":
+        """Return the rankings themselves, if all documents are integers that an array can hold."""
+        flat: list[Any] = []
+        for row in rows:
+            flat += row
+        found = np.empty(len(flat), dtype=np.int64)
         try:
-            flat = self._encode(documents, min(depth, len(self.lists[0])))
+            struct.pack_into(f"={len(flat)}q", found.data, 0, *flat)
+        except struct.error:
+            return None
+        if depth <= self.shortest:
+            return found.reshape(len(rows), depth)
+        padded = np.zeros((len(rows), depth), dtype=np.int64)
+        padded[np.arange(depth) < self.lengths[:, None]] = found
+        return padded
+
+    def _places(self, rows: list[Any], depth: int) -> Longs:
+        """Return for each document the place, row * depth + column, of the first that equals it."""
+        found = np.zeros((len(rows), depth), dtype=np.int64)
+        first: dict[Hashable, int] = {}
+        try:
+            for row, ranking in enumerate(rows):
+                found[row, : len(ranking)] = [first.setdefault(d, x) for x, d in enumerate(ranking, row * depth)]
         except TypeError:
             self._hashable()
             raise
-        if depth <= self.shortest:
-            self.array = flat.reshape(len(self.lists), depth)
-        else:
-            self.array = np.empty((len(self.lists), depth), dtype=np.int64)
-            self.array[np.arange(depth) < self.lengths[:, None]] = flat
-        return self.array
-
-    def _encode(self, documents: list[Any], known: int) -> Longs:
-        """Return the documents' codes: themselves if they are integers, else numbers, the first `known` in order."""
-        self.decode: list[Hashable] = []
-        if not documents:
-            return np.empty(0, dtype=np.int64)
-        if type(documents[0]) is int and type(documents[-1]) is int:
-            try:
-                return np.frombuffer(array("q", documents), dtype=np.int64)
-            except (TypeError, OverflowError):
-                pass  # there are others among them, or larger ones
-        codes: dict[Hashable, int] = defaultdict(count(known).__next__, zip(documents, range(known)))  # noqa: B905
-        if len(codes) < known:
-            raise _repeated(self.names[0], documents[:known])
-        found = itemgetter(*documents, None)(codes)  # one key more, as of a single one it makes no tuple
-        self.decode = list(codes)
-        if len(codes) <= BYTES:
-            return np.frombuffer(bytes(found), dtype=np.uint8)[:-1].astype(np.int64)
-        return np.fromiter(found, dtype=np.int64, count=len(documents))
+        return found
 
     def decoded(self, codes: Longs) -> list[Hashable]:
-        if not self.decode:
+        if not self.coded:
             return codes.tolist()  # type: ignore[no-any-return]
-        return [self.decode[code] for code in codes.tolist()]
+        width = self.array.shape[1]
+        return [self.lists[code // width][code % width] for code in codes.tolist()]
 
     def _hashable(self) -> list[Any]:
         for name, ranking in zip(self.names, self.lists, strict=True):
@@ -282,11 +284,6 @@ def _read_array(array: "np.ndarray[Any, Any]", names: tuple[str, ...], without: 
     lengths = np.empty(len(array), dtype=np.int32)
     lengths.fill(array.shape[1])
     return Source(names, array, lengths)
-
-
-def table_size(entries: int) -> int:
-    """Return how long a hash table is: a power of two at least twice as large, so that its chains stay short."""
-    return 1 << int(2 * entries).bit_length()
 
 
 @kernel

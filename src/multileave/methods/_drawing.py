@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from multileave.kernels import Kernel, kernel
-from multileave.rankings import number_documents, rank_documents, table_size
+from multileave.rankings import number_documents, rank_documents
+from multileave.strings import table_size
 
 __all__ = ["drawing", "scratch_sizes"]
 

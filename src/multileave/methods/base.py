@@ -33,7 +33,8 @@ from multileave.methods._drawing import drawing, scratch_sizes
 from multileave.methods.exact import Documents
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
-from multileave.rankings import Longs, RankingsLike, Source, read_rankings
+from multileave.rankings import RankingsLike, Source, read_rankings
+from multileave.strings import Longs
 
 __all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
@@ -387,7 +388,7 @@ def warmup(specs: Iterable[str | Method] | None = None) -> None:
     """
     for spec in _registry if specs is None else specs:
         method = get_method(spec)
-        for rankings in ([[0, 1], [1, 0]], np.array([[0, 1], [1, 0]])):
+        for rankings in ([["a", "b"], ["b", "a"]], np.array([[0, 1], [1, 0]])):
             infer(method.combine(rankings, 2, seed=0), positions=[0])
 
 

@@ -1,0 +1,80 @@
+"""Strings are told apart as Python does, whatever they hold and however they are hashed."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import multileave as ml
+from multileave import strings
+from multileave.kernels import kernel
+
+pytestmark = pytest.mark.fast
+
+# Few letters, so that strings are equal, begin alike and end anywhere in eight bytes; two and four bytes long, too, and
+# a half of a pair, which is no text.
+letters = st.sampled_from(["a", "b", "\x01", "\x7f", "\x80", "é", "\U0001f600", "\ud800"])
+texts = st.one_of(st.text(letters, max_size=4), st.text(st.sampled_from("ab"), min_size=6, max_size=26))
+tables = st.lists(st.lists(texts, max_size=6), min_size=1, max_size=5)
+
+
+def slow_first_places(rows, width):
+    """Look for the first equal string in all rows."""
+    cells = [(r * width + x, string) for r, row in enumerate(rows) for x, string in enumerate(row[:width])]
+    return [[min(p for p, other in cells if other == string) for string in row[:width]] for row in rows]
+
+
+def found_by(kernel_, rows, width):
+    lengths = np.array(list(map(len, rows)), dtype=np.int32)
+    before, strings.find_first_places = strings.find_first_places, kernel_
+    try:
+        places = strings.first_places([row[:width] for row in rows], lengths, width)
+    finally:
+        strings.find_first_places = before
+    return [places[r, : min(width, len(row))].tolist() for r, row in enumerate(rows)]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(tables, st.integers(0, 6))
+@example([[""], [], ["", "a"]], 2)
+@example([["abcdefgh", "abcdefg", "abcdefghi"], ["abcdefgh\x80", "abcdefg\x80", "abcdefgh"]], 3)
+def test_places_are_those_of_the_first_equal_strings(rows, width):
+    assert found_by(strings.find_first_places, rows, width) == slow_first_places(rows, width)
+
+
+@kernel
+def hash_nothing(mixed, word):
+    return np.uint64(7)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(tables, st.integers(0, 6))
+@example([["abcdefgh", "abcdefg", "abcdefghi"], ["abcdefgh\x80", "abcdefg\x80", "abcdefgh"]], 3)
+def test_nothing_rests_on_the_hash(rows, width):
+    collided = strings.find_first_places.bind(mix=hash_nothing)
+    assert found_by(collided, rows, width) == slow_first_places(rows, width)
+
+
+@pytest.mark.parametrize("other", ["a\0b", "\0", 1, None, b"a", ("a",)])
+def test_what_cannot_be_joined_is_left_to_others(other):
+    rows = [["a", other, "b"], ["b", "a", "c"]]
+    assert strings.first_places(rows, np.array([3, 3], dtype=np.int32), 3) is None
+    named = {"x": rows[0], "y": ["b", other, "a"]}
+    assert set(ml.PairwisePreference().combine(named, 3, seed=1).drawn) == {"a", other, "b"}
+
+
+def test_more_than_the_kernel_can_count_is_left_to_others(monkeypatch):
+    monkeypatch.setattr(strings, "LONGEST", 10)
+    assert strings.first_places([["a"], ["b"]], np.array([1, 1], dtype=np.int32), 1) is None
+    assert ml.TeamDraft().combine([["a"], ["b"]], 1, seed=1).shown in {("a",), ("b",)}
+
+
+def test_a_string_of_another_class_is_shown_as_it_was_given():
+    class Key(str):
+        pass
+
+    key = Key("b")
+    rankings = {"x": ["a", key, "c"], "y": ["c", "b", "a"]}
+    shown = ml.TeamDraft().combine(rankings, 3, seed=2).shown
+    assert sorted(shown) == ["a", "b", "c"]
+    assert next(d for d in shown if d == "b") is key
