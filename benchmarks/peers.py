@@ -8,7 +8,6 @@ PYTHONPATH.
 
 import argparse
 import importlib.util
-import itertools
 import random
 
 import numpy as np
@@ -22,6 +21,7 @@ FORMS = {"combine_lists": "lists of strings", "combine_integers": "lists of inte
 CLASSES = {"ppm": "PairwisePreference", "tdm": "TeamDraft", "pm": "Probabilistic"}
 # Where other numbers of clicks were, the peer's time is told as well: it grows with them, pm's exponentially.
 OTHERS = {"one": (1,), "two": (1, 4), "ten": range(10)}
+PAGES = 16  # what clicks cost it depends on the page, pm 25-fold, so the mean of several is taken
 # Microseconds of combine + infer at 5 and 40 rankers of 100 documents, k=10, on two shared cores, as this project's
 # requirements state them; there is none for pm.
 FIGURES = {("ppm", 5): 250.0, ("ppm", 40): 1_878.0, ("tdm", 5): 224.0, ("tdm", 40): 303.0}
@@ -41,19 +41,25 @@ def theirs(spec, strings, integers):
     cls = getattr(interleaving, CLASSES[spec])
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002, its own generator is this one
-    # What clicks cost depends on the page, so several take turns.
-    pages, others = (
-        itertools.cycle([cls(rankings, max_length=10).interleave() for _ in range(16)])
-        for rankings in (strings, integers)
-    )
+
+    def inferring(rankings, clicks):
+        drawn = [cls(rankings, max_length=10).interleave() for _ in range(PAGES)]
+        return lambda: [cls.evaluate(page, list(clicks)) for page in drawn]
+
     return {
         "peer_combine": lambda: cls(strings, max_length=10).interleave(),
-        "peer_infer": lambda: cls.evaluate(next(pages), list(CLICKED)),
+        "peer_infer": inferring(strings, CLICKED),
         "peer_combine_integers": lambda: cls(integers, max_length=10).interleave(),
-        "peer_infer_integers": lambda: cls.evaluate(next(others), list(CLICKED)),
-        **{
-            f"peer_infer_{name}": lambda c=clicks: cls.evaluate(next(pages), list(c)) for name, clicks in OTHERS.items()
-        },
+        "peer_infer_integers": inferring(integers, CLICKED),
+        **{f"peer_infer_{name}": inferring(strings, clicks) for name, clicks in OTHERS.items()},
+    }
+
+
+def per_page(record):
+    """Return a record in which inferring is told for one page."""
+    return {
+        key: [time / PAGES for time in value] if key.startswith("peer_infer") else value
+        for key, value in record.items()
     }
 
 
@@ -63,7 +69,7 @@ def section(rounds, *, measured):
     if measured and importlib.util.find_spec("interleaving") is None:
         tell(f"{PEER} is not installed; its figures are those of the requirements")
         measured = False
-    found = list(measure(SIZES, rounds, theirs if measured else None))
+    found = list(map(per_page, measure(SIZES, rounds, theirs if measured else None)))
     rows, lines, compared = [], [], []
     for record in found:
         spec, rankers = record["method"], record["rankers"]
