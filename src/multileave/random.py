@@ -52,13 +52,15 @@ def seed_state(seed: Seed) -> State:
             f"seed is {number}; an integer seed lies between 0 and 2**64 - 1. Pass str(seed) to use any number."
         )
     state = np.empty(4, dtype=np.uint64)
-    _splitmix(np.uint64(number), state)
+    state[0] = number
+    _splitmix(state)
     return state
 
 
 @kernel
-def _splitmix(seed, state):  # type: ignore[no-untyped-def]
-    """Fill the state with the next outputs of SplitMix64 [steele2014]."""
+def _splitmix(state):  # type: ignore[no-untyped-def]
+    """Fill the state with the first outputs of SplitMix64 [steele2014], whose seed is its first word."""
+    seed = state[0]
     for i in range(len(state)):
         seed = seed + np.uint64(0x9E3779B97F4A7C15)
         mixed = (seed ^ (seed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

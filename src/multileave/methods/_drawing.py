@@ -5,14 +5,16 @@ seldom as it can: one call, and one block of scratch for each type of number, wh
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from multileave.kernels import Kernel, kernel
 from multileave.rankings import number_documents, rank_documents
 from multileave.strings import table_size
 
-__all__ = ["drawing", "scratch_sizes"]
+if TYPE_CHECKING:
+    from multileave.methods.base import Method
+
+__all__ = ["plan"]
 
 
 def draw(*arguments: Any) -> int:
@@ -20,13 +22,41 @@ def draw(*arguments: Any) -> int:
     return 0
 
 
-def scratch_sizes(
-    rankers: int, depth: int, longest: int, length: int, draw_reads_ranks: bool
-) -> tuple[tuple[int, int], int, int]:
-    """Return the sizes of the two hash tables, and how many longs and integers `draw_list` needs as scratch."""
+class Plan(NamedTuple):
+    """What drawing a list takes: all that depends on sizes, and not on documents.
+
+    depth: how many ranks are numbered. read: how many are read. length: of a drawn list, at most.
+    tables: the sizes of the two hash tables. longs, integers, floats: of scratch.
+    """
+
+    draw: Kernel
+    depth: int
+    read: int
+    length: int
+    tables: tuple[int, int]
+    longs: int
+    integers: int
+    floats: int
+
+
+@functools.lru_cache(1024)
+def plan(method: "Method", rankers: int, longest: int, k: int) -> Plan:
+    """Return what a method takes to draw a list of k documents from rankings, the longest of which has this length."""
+    length = k + method.beyond()
+    depth = min(method.read_depth(k, longest), longest)
     most = rankers * depth
     tables = table_size(most), table_size(longest)
-    return tables, length + most + max(tables), most * (1 + rankers * draw_reads_ranks) + depth + length
+    integers, floats = method.workspace(rankers, most, k)
+    return Plan(
+        draw=draw_list.bind(draw=method.draw_kernel),
+        depth=depth,
+        read=longest if method.keeps_ranks or method.draw_reads_ranks else depth,
+        length=length,
+        tables=tables,
+        longs=length + most + max(tables),
+        integers=most * (1 + rankers * method.draw_reads_ranks) + depth + length + integers,
+        floats=2 + floats,
+    )
 
 
 @kernel
@@ -36,7 +66,7 @@ def draw_list(ids, lengths, k, depth, tables, draw_reads_ranks, params, rng, not
     ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. depth: how many ranks are numbered.
     note i4[length], ranks i4[length, R], or i4[0, R] if they are not kept: out, the first m of each.
     longs, work_i, work_f: out, the first m longs the drawn documents' ids and two floats the draw's `stat`; the
-        rest is scratch, as much as `scratch_sizes` says, and then what the method's `workspace` says.
+        rest is scratch, as much as the `Plan` says, at its end what the method's `workspace` says.
     """
     rankers = len(lengths)
     length = len(note)
@@ -81,9 +111,3 @@ def draw_list(ids, lengths, k, depth, tables, draw_reads_ranks, params, rng, not
         if row >= 0:
             return -1 - row
     return m
-
-
-@functools.cache
-def drawing(draw_kernel: Kernel | Callable[..., Any]) -> Kernel:
-    """Return `draw_list` for a method's draw kernel."""
-    return draw_list.bind(draw=draw_kernel)

@@ -29,7 +29,7 @@ import numpy as np
 from multileave.errors import ClicksError, ImpressionError, MethodError, RankingsError, nearest
 from multileave.impression import Impression, Ints
 from multileave.kernels import Kernel, as_kernel
-from multileave.methods._drawing import drawing, scratch_sizes
+from multileave.methods._drawing import plan
 from multileave.methods.exact import Documents
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
@@ -174,19 +174,15 @@ class Method:
 
     def _draw(self, source: Source, k: int, state: State) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
         """Return the codes, notes and ranks of the drawn documents, and figures of the draw."""
-        rankers, length = len(source.names), k + self.beyond()
-        depth = min(self.read_depth(k, source.longest), source.longest)
-        read_whole = self.keeps_ranks or self.draw_reads_ranks
-        array = source.read(source.longest if read_whole else depth)
-        tables, longs, ours = scratch_sizes(rankers, depth, source.longest, length, self.draw_reads_ranks)
-        integers, floats = self.workspace(rankers, rankers * depth, k)
-        note = np.empty(length, dtype=np.int32)
-        ranks = np.empty((length if self.keeps_ranks else 0, rankers), dtype=np.int32)
-        drawn = np.empty(longs, dtype=np.int64)
-        stat = np.empty(2 + floats)
-        m = drawing(self.draw_kernel)(
-            array, source.lengths, k, depth, tables, self.draw_reads_ranks, self.parameters, state,
-            note, ranks, drawn, np.empty(ours + integers, dtype=np.int32), stat,
+        made = plan(self, len(source.names), source.longest, k)
+        array = source.read(made.read)
+        note = np.empty(made.length, dtype=np.int32)
+        ranks = np.empty((made.length if self.keeps_ranks else 0, len(source.names)), dtype=np.int32)
+        drawn = np.empty(made.longs, dtype=np.int64)
+        stat = np.empty(made.floats)
+        m = made.draw(
+            array, source.lengths, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters, state,
+            note, ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
         )  # fmt: skip
         if m < 0:
             raise source.repeat(-1 - m)
