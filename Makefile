@@ -15,6 +15,8 @@ CORE_TESTS := tests/test_impression.py tests/test_random.py tests/test_rankings.
 	tests/replay/test_log_schema.py tests/replay/test_engine_replay.py tests/study/test_engine.py tests/study/test_plots.py
 # Old versions warn of what newer ones beside them will drop.
 CORE_PYTEST := -m pytest -W ignore::DeprecationWarning $(CORE_TESTS)
+# What a file's tests share, a cluster for example, is made once.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 PYTHONS ?= 3.11 3.12 3.13
 
 .PHONY: demo test lint tests soak bench docs lowest pythons clean
@@ -32,8 +34,8 @@ lint: .venv/dev
 
 tests: .venv/dev
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m fast --cov --cov-append --cov-report=
+	$(BIN)/pytest -n 2 $(BY_FILE) --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 $(BY_FILE) -m fast --cov --cov-append --cov-report=
 	$(BIN)/coverage report --skip-covered
 
 soak: .venv/dev

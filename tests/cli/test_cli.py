@@ -33,13 +33,11 @@ def report() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.xdist_group("demo")
 def test_demo_runs_every_method_that_takes_so_many_rankers(report: dict[str, Any]) -> None:
     assert [m["method"] for m in report["methods"]] == [n for n, m in methods().items() if m.most_rankers is None]
     assert report["settings"]["impressions"] == 2000
 
 
-@pytest.mark.xdist_group("demo")
 def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
     assert report["truth"]["order"] == ["r1", "r2", "r3", "r4", "r5"]
     recommended = report["methods"][0]
@@ -48,7 +46,6 @@ def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
     assert recommended["order"][0] == "r1"
 
 
-@pytest.mark.xdist_group("demo")
 def test_demo_measures_errors_and_time(report: dict[str, Any]) -> None:
     for method in report["methods"]:
         assert [entry["impressions"] for entry in method["mean_errors"]] == [20, 200, 2000]
@@ -60,7 +57,6 @@ def test_demo_measures_errors_and_time(report: dict[str, Any]) -> None:
         assert method["error"] == pytest.approx(wrong / 20)
 
 
-@pytest.mark.xdist_group("demo")
 def test_demo_gives_the_same_for_the_same_seed(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     def timeless(found: dict[str, Any]) -> list[Any]:
         return [{k: v for k, v in m.items() if not k.startswith("micro")} for m in found["methods"]]

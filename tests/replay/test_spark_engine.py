@@ -21,10 +21,7 @@ from multileave.errors import DataError, MissingExtra
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 from multileave.replay.schema import json_line, spell_time
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"),  # of pyspark 3.5
-]
+pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")  # of pyspark 3.5
 SOURCES = Path(__file__).parents[2] / "src"
 ACTIONS = ["click", "purchase", "satisfied"]
 
