@@ -35,7 +35,7 @@ lint: .venv/dev
 tests: .venv/dev
 	$(BIN)/coverage erase
 	$(BIN)/pytest -n 2 $(BY_FILE) --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 $(BY_FILE) -m fast --cov --cov-append --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 $(BY_FILE) -m fast
 	$(BIN)/coverage report --skip-covered
 
 soak: .venv/dev

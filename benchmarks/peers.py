@@ -86,7 +86,7 @@ def section(rounds, *, measured):
     text = (
         "Microseconds of processor time, 100 documents per ranking, k=10, four clicks. "
         "The last column has `combine` on lists of strings against the dictionaries "
-        "`[dict(zip(r, range(len(r)))) for r in rankings]`, without which they cannot be read.\n\n"
+        "`[dict(zip(r, range(len(r)))) for r in rankings]`, as Python would read them.\n\n"
     )
     head = ["method", "rankers", *(f"combine, {form}" for form in FORMS.values()), "infer", "against dictionaries"]
     text += markdown_table(head, rows)

@@ -1,4 +1,4 @@
-"""What one call of combine and infer costs, beside the dictionaries that reading the rankings takes at least.
+"""What one call of combine and infer costs, beside the dictionaries with which Python would read the rankings.
 
     python benchmarks/single_calls.py [--json]
 

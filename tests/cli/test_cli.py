@@ -277,3 +277,14 @@ def test_study_refuses_nonsense(
     assert out == ""
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    code = (
+        "import sys; from multileave.cli import main; main(['--help']); "
+        "sys.exit(str({'rich', 'numba', 'scipy', 'pyarrow', 'fastapi', 'matplotlib'} & set(sys.modules) or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == ""
+    assert "Commands:" in done.stdout
+    assert "..." not in done.stdout.replace("COMMAND [ARGS]...", "")  # no command's line is cut

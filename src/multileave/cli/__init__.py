@@ -33,15 +33,18 @@ LISTS = (
     "--pilot",
 )  # fmt: skip
 
-app = typer.Typer(name="multileave", add_completion=True, rich_markup_mode="rich")
-app.command()(demo)
-app.command()(methods)
-app.command()(check)
-app.command()(study)
-app.command()(plan)
-app.command()(replay)
-app.command("simulate-log")(simulate_log)
-app.command()(serve)
+# Help is plain text: boxes around it would take as long as all the rest.
+app = typer.Typer(
+    name="multileave", add_completion=True, rich_markup_mode=None, context_settings={"max_content_width": 100}
+)
+app.command(short_help="Compare rankers of known quality, with simulated users.")(demo)
+app.command(short_help="List the comparison methods and what is known of each.")(methods)
+app.command(short_help="Decide exactly which methods are considerate and unbiased.")(check)
+app.command(short_help="Measure how often methods err, with simulated users.")(study)
+app.command(short_help="Say how many users it takes to see a difference.")(plan)
+app.command(short_help="Infer from a log which ranker users prefer.")(replay)
+app.command("simulate-log", short_help="Write a log of simulated users, to try things out.")(simulate_log)
+app.command(short_help="Run the service: lists, events, verdicts, and a dashboard.")(serve)
 app.add_typer(keys, name="keys")
 
 
