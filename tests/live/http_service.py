@@ -16,6 +16,11 @@ DEFINITION = {"name": "shop", "rankers": ["bm25", "dense"], "control": "bm25", "
 RANKINGS = {"bm25": ["a", "b", "c", "d"], "dense": ["d", "c", "b", "a"]}
 
 
+def forged(impression: str) -> str:
+    """Return an impression's id with another signature."""
+    return impression[:-5] + ("A" if impression[-5] != "A" else "B") + impression[-4:]
+
+
 @dataclass
 class Served:
     """An app that runs, a client of it, and its keys by role."""

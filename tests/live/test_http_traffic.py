@@ -6,7 +6,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from http_service import API, DEFINITION, RANKINGS, check_refusal, serving
+from http_service import API, DEFINITION, RANKINGS, check_refusal, forged, serving
 
 EVENTS = f"{API}/events"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -130,11 +130,11 @@ def test_events_come_in_every_form_and_count_once(served, form, packed):
 
 def test_each_event_is_judged_by_itself(served):
     number = served.running()
-    good, forged, other = events(served, number, 3, "judged")
-    forged["impression"] = forged["impression"][:-3] + "AAA"
+    good, made_up, other = events(served, number, 3, "judged")
+    made_up["impression"] = forged(made_up["impression"])
     bad = [{"id": "no impression"}, 7, None, {"id": "typed", "impression": good["impression"], "position": "1"}]
     bad += [{**good, "id": "x" * 129}, {**good, "id": ""}, {**good, "id": "when", "timestamp": "2024-01-01T00:00:00"}]
-    batch = [*bad[:4], good, forged, *bad[4:], other]
+    batch = [*bad[:4], good, made_up, *bad[4:], other]
     said = served.send("POST", EVENTS, None, json=batch).json()
     assert [receipt["accepted"] for receipt in said["receipts"]] == [False] * 4 + [True, False] + [False] * 3 + [True]
     assert [receipt["id"] for receipt in said["receipts"][:4]] == ["no impression", None, None, "typed"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from http_service import forged
 
 import multileave as ml
 from multileave.live.exchange import Event, ShowRequest
@@ -202,7 +203,7 @@ def test_events_are_counted_once_and_refused_with_a_reason(service):
     assert [r.duplicate for r in record(service, good, good)] == [False, True]
     assert record(service, good)[0].duplicate
     bad = {
-        "unknown_impression": replace(good, id="x", impression=shown.impression[:-2] + "AA"),
+        "unknown_impression": replace(good, id="x", impression=forged(shown.impression)),
         "not_shown": replace(good, id="x", document="nowhere"),
         "unknown_action": replace(good, id="x", action="wave"),
         "in_the_future": replace(good, id="x", timestamp=datetime.now(UTC) + timedelta(days=1)),
