@@ -1,7 +1,8 @@
 """Rankings are read alike however they are given, and as much of them as a method needs."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import pytest
@@ -43,6 +44,23 @@ def test_a_method_whose_draw_reads_ranks_may_keep_none():
     finally:
         base._registry.pop("forgetful")
         base._from_string.cache_clear()
+
+
+def test_a_parameter_may_be_a_list_and_what_is_remembered_is_not_sent():
+    @dataclass(frozen=True)
+    class Listed(ml.TeamDraft):
+        name = "listed"
+        weights: list[float] = field(default_factory=list)
+
+    method = Listed(weights=[1.0])
+    rankings = [list("abc"), list("cba")]
+    assert method.combine(rankings, 2, seed=1).shown == ml.TeamDraft().combine(rankings, 2, seed=1).shown
+    used = ml.PairwisePreference()
+    shown = used.combine(rankings, 2, seed=1)
+    sent = pickle.loads(pickle.dumps(used))
+    assert sent == used
+    assert vars(sent) == {f.name: getattr(used, f.name) for f in fields(used)}
+    assert sent.combine(rankings, 2, seed=1) == shown
 
 
 def test_threads_draw_what_one_thread_draws():

@@ -4,7 +4,6 @@ Making an array in Python or entering compiled code takes as long as a draw, so 
 seldom as it can: one call, and one block of scratch for each type of number, which this file divides.
 """
 
-import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from multileave.kernels import Kernel, kernel
@@ -14,7 +13,7 @@ from multileave.strings import table_size
 if TYPE_CHECKING:
     from multileave.methods.base import Method
 
-__all__ = ["plan"]
+__all__ = ["Plan", "plan"]
 
 
 def draw(*arguments: Any) -> int:
@@ -39,7 +38,6 @@ class Plan(NamedTuple):
     floats: int
 
 
-@functools.lru_cache(1024)
 def plan(method: "Method", rankers: int, longest: int, k: int) -> Plan:
     """Return what a method takes to draw a list of k documents from rankings, the longest of which has this length."""
     length = k + method.beyond()

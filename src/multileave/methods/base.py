@@ -20,7 +20,7 @@ import ast
 import functools
 import inspect
 import operator
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -29,7 +29,7 @@ import numpy as np
 from multileave.errors import ClicksError, ImpressionError, MethodError, RankingsError, nearest
 from multileave.impression import Impression, Ints
 from multileave.kernels import Kernel, as_kernel
-from multileave.methods._drawing import plan
+from multileave.methods._drawing import Plan, plan
 from multileave.methods.exact import Documents
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
@@ -123,6 +123,14 @@ class Method:
         """The name with all parameters, defaults included: what an impression keeps."""
         return _spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
 
+    @functools.cached_property
+    def _plan(self) -> Callable[[int, int, int], Plan]:
+        """`plan` for this method, remembered for the sizes that were lately asked for."""
+        return functools.lru_cache(1024)(functools.partial(plan, self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # not what is remembered
+
     def __str__(self) -> str:
         return _spell(
             self.name,
@@ -174,7 +182,7 @@ class Method:
 
     def _draw(self, source: Source, k: int, state: State) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
         """Return the codes, notes and ranks of the drawn documents, and figures of the draw."""
-        made = plan(self, len(source.names), source.longest, k)
+        made = self._plan(len(source.names), source.longest, k)
         array = source.read(made.read)
         note = np.empty(made.length, dtype=np.int32)
         ranks = np.empty((made.length if self.keeps_ranks else 0, len(source.names)), dtype=np.int32)
