@@ -1,8 +1,7 @@
-"""Strings told apart by a kernel, several times as fast as by a dictionary.
+"""Strings told apart by a kernel, three times as fast as by a dictionary.
 
-Python joins strings into one text in less time than it takes to look a few of them up. The kernel reads that text
-eight bytes at a time, hashes each string, and compares strings of the same hash byte by byte: nothing rests on the
-hash but speed.
+Python joins strings into one text sooner than it looks them up. The kernel reads that text eight bytes at a time,
+hashes each string, and compares strings of the same hash byte by byte: nothing rests on the hash but speed.
 """
 
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ LISTS = (
     "--pilot",
 )  # fmt: skip
 
-# Help is plain text: boxes around it would take as long as all the rest.
+# Help is plain text: boxes around it would take a third longer.
 app = typer.Typer(
     name="multileave", add_completion=True, rich_markup_mode=None, context_settings={"max_content_width": 100}
 )
