@@ -31,7 +31,7 @@ from typing import Any
 
 from multileave.errors import MultileaveWarning
 
-__all__ = ["Kernel", "cache_directory", "kernel"]
+__all__ = ["Kernel", "cache_directory", "inlined", "kernel"]
 
 _lock = threading.RLock()
 
@@ -47,8 +47,11 @@ class Kernel:
     it cannot be compiled it runs as plain Python, with one warning.
     """
 
-    def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None, *, inlined: bool = False
+    ) -> None:
         self.function = function
+        self.inlined = inlined
         self.parts = parts or {}
         self._forms: dict[tuple[bool, bool], Callable[..., Any]] = {}
         self._compiled: Callable[..., Any] | None = None
@@ -147,7 +150,7 @@ class Kernel:
             "error_model": "numpy",
             "nogil": True,
             "_nrt": counting,
-            "forceinline": called,
+            "forceinline": called or self.inlined,
             "no_cpython_wrapper": not called,
             "no_cfunc_wrapper": True,
         }
@@ -197,6 +200,11 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     42
     """
     return Kernel(function)
+
+
+def inlined(function: Callable[..., Any]) -> Kernel:
+    """Mark a function as a kernel that is inlined wherever another names it, also where the compiler would not."""
+    return Kernel(function, inlined=True)
 
 
 def as_kernel(function: "Kernel | Callable[..., Any]") -> Kernel:
@@ -264,7 +272,7 @@ def _digest(source: str) -> bytes:
 
 @functools.cache
 def _bound(loop: Kernel, parts: tuple[tuple[str, Kernel], ...]) -> Kernel:
-    return Kernel(loop.function, {**loop.parts, **dict(parts)})
+    return Kernel(loop.function, {**loop.parts, **dict(parts)}, inlined=loop.inlined)
 
 
 def _global_names(code: types.CodeType) -> set[str]:

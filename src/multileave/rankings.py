@@ -19,7 +19,7 @@ import numpy as np
 from multileave.errors import RankingsError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import kernel
-from multileave.strings import Longs, first_places, table_size
+from multileave.strings import Longs, equal_places, table_size
 
 __all__ = [
     "RankingsLike",
@@ -27,6 +27,7 @@ __all__ = [
     "Table",
     "number_documents",
     "rank_documents",
+    "rank_numbered",
     "read_rankings",
     "with_pins",
 ]
@@ -35,6 +36,7 @@ RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 )
 D = TypeVar("D", bound=Hashable)
+LISTS = {list, tuple}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +56,18 @@ class Table:
         return int(self.entering[-1]) if len(self.entering) else 0
 
 
-def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) -> "Source":
-    """Check and name rankings, leaving some documents out."""
+def read_rankings(
+    rankings: RankingsLike, without: Set[Hashable] = frozenset(), *, some_absent: bool = False
+) -> "Source":
+    """Check and name rankings, leaving some documents out.
+
+    some_absent: rankers that are mapped to None did not answer. They are left out, and named in `Source.asked`.
+    """
     if isinstance(rankings, np.ndarray):
         return _read_array(rankings, _numbered_names(len(rankings) if rankings.ndim else 0), without)
     if isinstance(rankings, Mapping):
-        names = tuple(rankings)
+        names = _checked_names(tuple(rankings))
         values: list[Any] = list(rankings.values())
-        for name in names if set(map(type, names)) != {str} else ():
-            if not isinstance(name, str):
-                raise RankingsError(
-                    f"ranker {name!r} is a {type(name).__name__}; a ranker's name is a string. Use str()."
-                )
     elif isinstance(rankings, Set | str | bytes) or not hasattr(rankings, "__iter__"):
         raise RankingsError(
             f"rankings is a {type(rankings).__name__}; expected a mapping of ranker names to lists of documents, "
@@ -74,17 +76,32 @@ def read_rankings(rankings: RankingsLike, without: Set[Hashable] = frozenset()) 
     else:
         values = list(rankings)
         names = _numbered_names(len(values))
+    kinds = set(map(type, values))
+    if some_absent and type(None) in kinds and isinstance(rankings, Mapping):
+        source = read_rankings({name: value for name, value in rankings.items() if value is not None}, without)
+        source.asked = names
+        return source
     if len(values) < 2:
         raise RankingsError(
             f"there {'is one ranking' if values else 'are no rankings'}; a comparison takes two or more. "
             "Add the ranker to compare with."
         )
+    if kinds <= LISTS:
+        return _ListSource(names, values, without)
     if isinstance(values[0], np.ndarray) and all(
         isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "iu" and v.shape == values[0].shape
         for v in values
     ):
         return _read_array(np.stack(values), names, without)
-    return _ListSource(names, values, without)
+    return _ListSource(names, list(map(_as_list, names, values)), without)
+
+
+@lru_cache(256)
+def _checked_names(names: tuple[Any, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not isinstance(name, str):
+            raise RankingsError(f"ranker {name!r} is a {type(name).__name__}; a ranker's name is a string. Use str().")
+    return names
 
 
 @lru_cache
@@ -96,7 +113,12 @@ class Source:
     """Rankings of one query, as an (R, n) array of integers; a ranking shorter than n is followed by anything.
 
     names: of the R rankers. lengths: int32 (R,), how many documents each returned. longest: the largest of them.
+    asked: all rankers' names, where some did not answer.
+    direct: the array last read holds integers from 0 to its size.
     """
+
+    asked: tuple[str, ...] | None = None
+    direct = False
 
     def __init__(self, names: tuple[str, ...], array: "np.ndarray[Any, Any]", lengths: Ints) -> None:
         self.names = names
@@ -131,8 +153,8 @@ class Source:
         top = np.empty((depth, rankers), dtype=np.int32).T
         entering = np.empty(depth, dtype=np.int32)
         self.documents = np.empty(rankers * depth, dtype=np.int64)
-        slots = np.empty(table_size(rankers * depth), dtype=np.int64)
-        row = number_documents(array, self.lengths, not whole, top, entering, self.documents, slots)
+        slots = np.empty(table_size(rankers * depth), dtype=np.int32)
+        row = number_documents(array, self.lengths, not whole, False, top, entering, self.documents, slots)
         if row >= 0:
             raise self.repeat(row)
         return Table(top, entering)
@@ -157,34 +179,33 @@ class _ListSource(Source):
     def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
         self.names = names
         self.lists = values
-        if not set(map(type, values)) <= {list, tuple}:
-            self.lists = [
-                value if type(value) is list or type(value) is tuple else _as_list(name, value)
-                for name, value in zip(names, values, strict=True)
-            ]
-        lengths = list(map(len, self.lists))
+        lengths = set(map(len, values))
         if 0 in lengths:
-            name = names[lengths.index(0)]
+            name = names[list(map(len, values)).index(0)]
             raise RankingsError(
                 f"rankings[{name!r}] is empty; a ranking lists one document or more. Leave the ranker out."
             )
         if without:
             self.lists = [[d for d in ranking if d not in without] for ranking in self._hashable()]
-            lengths = list(map(len, self.lists))
-        self.lengths = np.array(lengths, dtype=np.int32)
+            lengths = set(map(len, self.lists))
         self.shortest, self.longest = min(lengths), max(lengths)
+        self.lengths = np.empty(len(values), dtype=np.int32)
+        if self.shortest == self.longest:
+            self.lengths.fill(self.longest)
+        else:
+            self.lengths[:] = list(map(len, self.lists))
 
     def read(self, depth: int) -> Longs:
         depth = min(depth, self.longest)
         rows = self.lists if depth == self.longest else [ranking[:depth] for ranking in self.lists]
         kinds = {type(rows[0][0]), type(rows[-1][-1])} if self.shortest and depth else set()
         found = None
-        self.coded = True
+        self.direct = True
         if kinds == {int}:
             found = self._integers(rows, depth)
-            self.coded = found is None
+            self.direct = found is None
         elif kinds == {str}:
-            found = first_places(rows, self.lengths, depth)
+            found = equal_places(rows, self.lengths, depth)
         self.array = self._places(rows, depth) if found is None else found
         return self.array
 
@@ -217,7 +238,7 @@ class _ListSource(Source):
         return found
 
     def decoded(self, codes: Longs) -> list[Hashable]:
-        if not self.coded:
+        if not self.direct:
             return codes.tolist()  # type: ignore[no-any-return]
         width = self.array.shape[1]
         return [self.lists[code // width][code % width] for code in codes.tolist()]
@@ -235,7 +256,9 @@ class _ListSource(Source):
         return self.lists
 
 
-def _as_list(name: str, value: Any) -> list[Hashable]:
+def _as_list(name: str, value: Any) -> "list[Hashable] | tuple[Hashable, ...]":
+    if type(value) in LISTS:
+        return value  # type: ignore[no-any-return]
     if isinstance(value, np.ndarray):
         if value.ndim != 1 or value.dtype.kind == "f":
             raise RankingsError(
@@ -290,33 +313,37 @@ def _read_array(array: "np.ndarray[Any, Any]", names: tuple[str, ...], without: 
 def _slot(document, slots):  # type: ignore[no-untyped-def]
     """Return where to look first for a document: the upper bits of its product with 2**64 / phi."""
     mixed = np.uint64(document) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed >> np.uint64(32)) & np.uint64(len(slots) - 1))
+    return (mixed >> np.uint64(32)) & np.uint64(len(slots) - 1)
 
 
 @kernel
-def number_documents(ids, lengths, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
+def number_documents(ids, lengths, check, direct, top, entering, documents, slots):  # type: ignore[no-untyped-def]
     """Number documents column by column; return the row of a repeat if `check`, else -1.
 
-    `slots` is a hash table of numbers plus one, of `table_size(top.size)` entries.
+    `slots` i4 has numbers plus one: if `direct` an entry for every integer that `ids` may hold, else a hash table of
+    `table_size(top.size)` entries.
     """
     rankers, depth = top.shape
-    mask = len(slots) - 1
+    mask = np.uint64(len(slots) - 1)
     slots[:] = 0
-    count = 0
+    count = np.int32(0)
     for x in range(depth):
         for r in range(rankers):
             if x >= lengths[r]:
                 top[r, x] = -1
                 continue
             document = ids[r, x]
-            slot = _slot(document, slots)
-            while slots[slot] > 0 and documents[slots[slot] - 1] != document:
-                slot = (slot + 1) & mask
-            if slots[slot] == 0:
+            slot = np.uint64(document) if direct else _slot(document, slots)
+            number = slots[slot]
+            while number > 0 and not direct and documents[np.uint64(number - 1)] != document:
+                slot = (slot + np.uint64(1)) & mask
+                number = slots[slot]
+            if number == 0:
                 documents[count] = document
-                count += 1
+                count += np.int32(1)
+                number = count
                 slots[slot] = count
-            top[r, x] = slots[slot] - 1
+            top[r, x] = number - 1
         entering[x] = count
     if check:
         slots[:count] = -1
@@ -332,10 +359,10 @@ def number_documents(ids, lengths, check, top, entering, documents, slots):  # t
 def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
     """Find the ranks of the wanted documents; return the row of a repeat, else -1.
 
-    `slots` is a hash table of `table_size(max(lengths))` entries; an entry is a row's number in the upper
+    `slots` i8 is a hash table of `table_size(max(lengths))` entries; an entry is a row's number in the upper
     half and a rank in the lower, so that it need not be cleared between rows.
     """
-    mask = len(slots) - 1
+    mask = np.uint64(len(slots) - 1)
     slots[:] = 0
     for r in range(len(lengths)):
         stamp = (r + 1) << 32
@@ -343,19 +370,36 @@ def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyp
             document = ids[r, x]
             slot = _slot(document, slots)
             while slots[slot] >= stamp:
-                if ids[r, (slots[slot] & 0xFFFFFFFF) - 1] == document:
+                if ids[r, np.uint64((slots[slot] & 0xFFFFFFFF) - 1)] == document:
                     return r
-                slot = (slot + 1) & mask
+                slot = (slot + np.uint64(1)) & mask
             slots[slot] = stamp | (x + 1)
         for i in range(len(wanted)):
             slot = _slot(wanted[i], slots)
             ranks[i, r] = ABSENT
             while slots[slot] >= stamp:
                 rank = slots[slot] & 0xFFFFFFFF
-                if ids[r, rank - 1] == wanted[i]:
+                if ids[r, np.uint64(rank - 1)] == wanted[i]:
                     ranks[i, r] = rank
                     break
-                slot = (slot + 1) & mask
+                slot = (slot + np.uint64(1)) & mask
+    return -1
+
+
+@kernel
+def rank_numbered(numbers, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
+    """Find the ranks of the wanted numbers as `rank_documents` does, with an entry in `slots` for every number."""
+    slots[:] = 0
+    for r in range(len(lengths)):
+        stamp = (r + 1) << 32
+        for x in range(lengths[r]):
+            number = np.uint64(numbers[r, x])
+            if slots[number] >= stamp:
+                return r
+            slots[number] = stamp | (x + 1)
+        for i in range(len(wanted)):
+            found = slots[np.uint64(wanted[i])]
+            ranks[i, r] = found & 0xFFFFFFFF if found >= stamp else ABSENT
     return -1
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from multileave.kernels import kernel
+from multileave.kernels import inlined, kernel
 
-__all__ = ["Longs", "find_first_places", "first_places", "table_size"]
+__all__ = ["Longs", "find_equal_places", "equal_places", "table_size"]
 
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 BETWEEN = "\0"
@@ -21,28 +21,35 @@ ONES = np.uint64(0x0101010101010101)
 TOPS = np.uint64(0x8080808080808080)
 
 
-def first_places(
+def equal_places(
     rows: "list[Sequence[Any]]", lengths: "np.ndarray[Any, np.dtype[np.int32]]", width: int
 ) -> "Longs | None":
-    """Return an (R, width) array with the place, row * width + column, of the first string that equals each.
+    """Return an (R, width) array with the place, row * width + column, of a string that equals each: one for all equal.
 
-    lengths: int32 (R,), how many strings the rows have, or how many they had before they were cut to `width`; what
-    the array holds past the end of a row is anything.
+    rows: none of them empty. lengths: int32 (R,), how many strings they have, or how many they had before they were
+    cut to `width`; what the array holds past the end of a row is anything.
     None where this cannot tell: something is not a string, or a string holds the character that is put between them.
 
-    >>> first_places([["b", "a"], ["c", "b"]], np.array([2, 2], dtype=np.int32), 2).tolist()
+    >>> equal_places([["b", "a"], ["c", "b"]], np.array([2, 2], dtype=np.int32), 2).tolist()
     [[0, 1], [2, 0]]
     """
     try:
-        joined = BETWEEN.join((*map(BETWEEN.join, filter(None, rows)), ENDING))
+        lines = *map(BETWEEN.join, rows), ENDING
     except TypeError:
         return None
-    text = np.frombuffer(joined.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    if len(text) > LONGEST:
+    joined = BETWEEN.join(lines)
+    encoded = joined.encode("utf-8", "surrogatepass")
+    if len(encoded) > LONGEST:
         return None
+    half = (len(rows) + 1) // 2
+    middle = half + sum(map(len, lines[:half]))  # where the second half of the rows starts
+    if len(encoded) > len(joined):
+        middle = half + len("".join(lines[:half]).encode("utf-8", "surrogatepass"))
+    text = np.frombuffer(encoded, dtype=np.uint8)
     places = np.empty((len(rows), width), dtype=np.int64)
-    scratch = np.empty(2 * places.size + table_size(places.size), dtype=np.int32)
-    end = find_first_places(text, lengths, places, scratch)
+    keys = np.empty(4 * places.size, dtype=np.uint64)
+    slots = np.empty(table_size(places.size), dtype=np.int32)
+    end = find_equal_places(text, middle, lengths, places, keys, slots)
     return places if end == len(text) - len(ENDING) else None
 
 
@@ -52,50 +59,75 @@ def table_size(entries: int) -> int:
 
 
 @kernel
-def find_first_places(text, lengths, places, scratch):  # type: ignore[no-untyped-def]
-    """Set places to those of the first equal strings; return where the text's last string ends, with its zero byte.
+def find_equal_places(text, middle, lengths, places, keys, slots):  # type: ignore[no-untyped-def]
+    """Set places to those of the equal strings that are read first; return where the text's last string ends.
 
-    text u1: the rows' strings, each ended by a zero byte, and seven bytes more. scratch i4: for each place where its
-    string starts and a hash, and then a hash table of places plus one.
+    Where a string ends is only known when it has been read, and the processor waits for it. So two are read at a
+    time: one of the first half of the rows, and one of the second, which starts at the middle. If a string holds
+    a zero byte a half has more of them than strings, and its last string ends too early: this returns -1 for the
+    first half.
+
+    text u1: the rows' strings, each ended by a zero byte, and seven bytes more. keys u8: four for each place, see
+    `find_equal`. slots i4: a hash table of places plus one.
     """
     rows, width = places.shape
-    size = rows * width
-    starts, hashes, slots = scratch[:size], scratch[size : 2 * size], scratch[2 * size :]
+    half = (rows + 1) // 2
     slots[:] = 0
-    mask = np.uint64(len(slots) - 1)
-    start = np.int64(0)
-    for row in range(rows):
-        for column in range(min(width, lengths[row])):
-            last = start  # where the last eight bytes are read
-            word = read_word(text, last)
-            mixed = np.uint64(0)
-            while not zero_byte(word):
-                mixed = mix(mixed, word)
-                last += 8
-                word = read_word(text, last)
-            ends = zero_byte(word)
-            kept = ends ^ (ends - np.uint64(1))  # the bits until the first zero byte, which is kept
-            mixed = mix(mixed, word & kept)
-            hashed = np.int32(mixed & np.uint64(0x7FFFFFFF))
-            slot = mixed >> np.uint64(32) & mask
-            while slots[slot] > 0:
-                other = slots[slot] - 1
-                if hashes[other] == hashed:
-                    moved = starts[other] - start
-                    at = start
-                    while at < last and read_word(text, at) == read_word(text, at + moved):
-                        at += 8
-                    if at == last and (word ^ read_word(text, at + moved)) & kept == 0:
-                        break
-                slot = (slot + np.uint64(1)) & mask
-            if slots[slot] == 0:
-                place = row * width + column
-                slots[slot] = place + 1
-                starts[place] = start
-                hashes[place] = hashed
-            places[row, column] = slots[slot] - 1
-            start = last + np.int64(((kept & ONES) * ONES) >> np.uint64(56))  # as many bytes as are kept
-    return start
+    one, other = np.uint64(0), np.uint64(middle)
+    for row in range(half):
+        ones = min(width, lengths[row])
+        others = min(width, lengths[row + half]) if row + half < rows else 0
+        for column in range(max(ones, others)):
+            if column < ones:
+                places[row, column], one = find_equal(text, one, row * width + column, keys, slots)
+            if column < others:
+                places[row + half, column], other = find_equal(
+                    text, other, (row + half) * width + column, keys, slots
+                )
+    return np.int64(other) if one == middle else -1
+
+
+@inlined
+def find_equal(text, start, place, keys, slots):  # type: ignore[no-untyped-def]
+    """Return the place of the first string that equals the one at start, and where the next one starts.
+
+    The four keys of a first string are its first and its last eight bytes, without what comes after its end, how far
+    apart they are, and its start. Only in strings of more than sixteen bytes are others left to be compared.
+    """
+    last = start  # where the last eight bytes are read
+    word = read_word(text, last)
+    first = word
+    mixed = np.uint64(0)
+    ends = zero_byte(word)
+    while ends == 0:
+        mixed = mix(mixed, word)
+        last += np.uint64(8)
+        word = read_word(text, last)
+        ends = zero_byte(word)
+    word &= ends ^ (ends - np.uint64(1))  # what comes after the first zero byte is left out
+    mixed = mix(mixed, word)
+    if last == start:
+        first = word
+    following = last + (trailing_zeros(ends) >> np.uint64(3)) + np.uint64(1)
+    slot = mixed >> (np.uint64(64) - trailing_zeros(np.uint64(len(slots))))
+    while slots[slot] > 0:
+        key = np.uint64(slots[slot] - 1) << np.uint64(2)
+        span = keys[key + np.uint64(2)]
+        if keys[key] == first and keys[key + np.uint64(1)] == word and span == last - start:
+            at = start + np.uint64(8)
+            moved = keys[key + np.uint64(3)] - start
+            while at < last and read_word(text, at) == read_word(text, at + moved):
+                at += np.uint64(8)
+            if at >= last:
+                return slots[slot] - 1, following
+        slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
+    slots[slot] = place + 1
+    key = np.uint64(place) << np.uint64(2)
+    keys[key] = first
+    keys[key + np.uint64(1)] = word
+    keys[key + np.uint64(2)] = last - start
+    keys[key + np.uint64(3)] = start
+    return place, following
 
 
 @kernel
@@ -120,7 +152,19 @@ def zero_byte(word):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def trailing_zeros(word):  # type: ignore[no-untyped-def]
+    """Return how many bits of a word come before the lowest that is set: those below it, counted.
+
+    The compiler knows this way to count, and makes one instruction of the whole.
+    """
+    bits = ~word & (word - np.uint64(1))
+    bits -= (bits >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (bits * ONES) >> np.uint64(56)
+
+
+@kernel
 def mix(mixed, word):  # type: ignore[no-untyped-def]
-    """Return a hash of what was hashed before and eight bytes more."""
-    mixed = (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)
-    return mixed ^ (mixed >> np.uint64(32))
+    """Return a hash of what was hashed before and eight bytes more; its upper bits depend on all of them."""
+    return (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)

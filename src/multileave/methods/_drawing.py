@@ -7,7 +7,7 @@ seldom as it can: one call, and one block of scratch for each type of number, wh
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from multileave.kernels import Kernel, kernel
-from multileave.rankings import number_documents, rank_documents
+from multileave.rankings import number_documents, rank_documents, rank_numbered
 from multileave.strings import table_size
 
 if TYPE_CHECKING:
@@ -43,22 +43,23 @@ def plan(method: "Method", rankers: int, longest: int, k: int) -> Plan:
     length = k + method.beyond()
     depth = min(method.read_depth(k, longest), longest)
     most = rankers * depth
+    read = longest if method.keeps_ranks or method.draw_reads_ranks else depth
     tables = table_size(most), table_size(longest)
     integers, floats = method.workspace(rankers, most, k)
     return Plan(
         draw=draw_list.bind(draw=method.draw_kernel),
         depth=depth,
-        read=longest if method.keeps_ranks or method.draw_reads_ranks else depth,
+        read=read,
         length=length,
         tables=tables,
-        longs=length + most + max(tables),
-        integers=most * (1 + rankers * method.draw_reads_ranks) + depth + length + integers,
+        longs=length + most + max(tables[1], rankers * read),
+        integers=most * (1 + rankers * method.draw_reads_ranks) + depth + length + max(tables[0], rankers * read) + integers,
         floats=2 + floats,
     )
 
 
 @kernel
-def draw_list(ids, lengths, k, depth, tables, draw_reads_ranks, params, rng, note, ranks, longs, work_i, work_f):  # type: ignore[no-untyped-def]
+def draw_list(ids, lengths, direct, k, depth, tables, draw_reads_ranks, params, rng, note, ranks, longs, work_i, work_f):  # type: ignore[no-untyped-def]
     """Draw a list from rankings; return the number of drawn documents m, or -1 - r if ranking r repeats one.
 
     ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. depth: how many ranks are numbered.
@@ -82,8 +83,12 @@ def draw_list(ids, lengths, k, depth, tables, draw_reads_ranks, params, rng, not
     shown = work_i[at : at + length]
     at += length
     kept = len(ranks) > 0
+    room = ids.size if direct else tables[0]
 
-    row = number_documents(ids, lengths, not (kept or draw_reads_ranks), top, entering, documents, slots[: tables[0]])
+    row = number_documents(
+        ids, lengths, not (kept or draw_reads_ranks), direct, top, entering, documents, work_i[at : at + room]
+    )
+    at += room
     if row >= 0:
         return -1 - row
     count = entering[depth - 1] if depth > 0 else 0
@@ -104,6 +109,14 @@ def draw_list(ids, lengths, k, depth, tables, draw_reads_ranks, params, rng, not
         for x in range(m):
             for r in range(rankers):
                 ranks[x, r] = numbered[shown[x], r]
+    elif kept and depth == ids.shape[1]:
+        row = rank_numbered(top, lengths, shown[:m], ranks[:m], slots[:count])
+        if row >= 0:
+            return -1 - row
+    elif kept and direct:
+        row = rank_numbered(ids, lengths, drawn[:m], ranks[:m], slots[: ids.size])
+        if row >= 0:
+            return -1 - row
     elif kept:
         row = rank_documents(ids, lengths, drawn[:m], ranks[:m], slots[: tables[1]])
         if row >= 0:

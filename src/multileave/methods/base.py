@@ -39,6 +39,9 @@ from multileave.strings import Longs
 __all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
 
+NO_NOTE: Ints = np.zeros(0, dtype=np.int32)
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to combine rankings into one list and to infer preferences from clicks on it.
@@ -160,13 +163,9 @@ class Method:
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
         ('b', 'a')
         """
-        if isinstance(rankings, Mapping) and type(None) in map(type, rankings.values()):
-            present = {name: ranking for name, ranking in rankings.items() if ranking is not None}
-            found = self.combine(present, k, seed=seed, pinned=pinned)
-            return found.among(tuple(rankings), note_is_ranker=self.note_is_ranker)
         size = _page_size(k)
         pins = _read_pins(pinned, size) if pinned else {}
-        source = read_rankings(rankings, frozenset(pins.values()))
+        source = read_rankings(rankings, frozenset(pins.values()), some_absent=True)
         self.check_rankers(len(source.names))
         state = seed_state(seed)
         k = size - len(pins)
@@ -176,9 +175,10 @@ class Method:
         placed: tuple[tuple[int, Hashable], ...] = ()
         if pins:
             shown, placed = _place(shown, pins)
-        return Impression(
+        drawn_from = Impression(
             source.names, self.spelled, k, tuple(shown), tuple(ids[k:]), placed, source.lengths, ranks, note, stat
         )
+        return drawn_from.among(source.asked, note_is_ranker=self.note_is_ranker) if source.asked else drawn_from
 
     def _draw(self, source: Source, k: int, state: State) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
         """Return the codes, notes and ranks of the drawn documents, and figures of the draw."""
@@ -189,12 +189,13 @@ class Method:
         drawn = np.empty(made.longs, dtype=np.int64)
         stat = np.empty(made.floats)
         m = made.draw(
-            array, source.lengths, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters, state,
-            note, ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
+            array, source.lengths, source.direct, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters,
+            state, note, ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
         )  # fmt: skip
         if m < 0:
             raise source.repeat(-1 - m)
-        return drawn[:m], note[: m if self.keeps_note else 0], ranks[:m], tuple(stat[: self.keeps_stat].tolist())
+        figures = tuple(stat[: self.keeps_stat].tolist()) if self.keeps_stat else ()
+        return drawn[:m], note[:m] if self.keeps_note else NO_NOTE, ranks[:m] if m < len(ranks) else ranks, figures
 
     def infer(self, impression: Impression, clicked: "np.ndarray[Any, np.dtype[np.uint8]]") -> Outcome:
         """Infer preferences from a uint8 (m,) array of clicks on the drawn documents."""
