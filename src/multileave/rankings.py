@@ -65,7 +65,7 @@ def read_rankings(
     """
     if isinstance(rankings, np.ndarray):
         return _read_array(rankings, _numbered_names(len(rankings) if rankings.ndim else 0), without)
-    if isinstance(rankings, Mapping):
+    if isinstance(rankings, (dict, Mapping)):  # a dictionary is told at once, other mappings take a while
         names = _checked_names(tuple(rankings))
         values: list[Any] = list(rankings.values())
     elif isinstance(rankings, Set | str | bytes) or not hasattr(rankings, "__iter__"):
@@ -188,11 +188,12 @@ class _ListSource(Source):
         if without:
             self.lists = [[d for d in ranking if d not in without] for ranking in self._hashable()]
             lengths = set(map(len, self.lists))
-        self.shortest, self.longest = min(lengths), max(lengths)
         self.lengths = np.empty(len(values), dtype=np.int32)
-        if self.shortest == self.longest:
+        if len(lengths) == 1:
+            self.shortest = self.longest = lengths.pop()
             self.lengths.fill(self.longest)
         else:
+            self.shortest, self.longest = min(lengths), max(lengths)
             self.lengths[:] = list(map(len, self.lists))
 
     def read(self, depth: int) -> Longs:

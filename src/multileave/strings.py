@@ -11,7 +11,7 @@ import numpy as np
 
 from multileave.kernels import inlined, kernel
 
-__all__ = ["Longs", "find_equal_places", "equal_places", "table_size"]
+__all__ = ["Longs", "equal_places", "find_equal_places", "table_size"]
 
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 BETWEEN = "\0"
@@ -81,9 +81,7 @@ def find_equal_places(text, middle, lengths, places, keys, slots):  # type: igno
             if column < ones:
                 places[row, column], one = find_equal(text, one, row * width + column, keys, slots)
             if column < others:
-                places[row + half, column], other = find_equal(
-                    text, other, (row + half) * width + column, keys, slots
-                )
+                places[row + half, column], other = find_equal(text, other, (row + half) * width + column, keys, slots)
     return np.int64(other) if one == middle else -1
 
 

@@ -42,9 +42,11 @@ def plan(method: "Method", rankers: int, longest: int, k: int) -> Plan:
     """Return what a method takes to draw a list of k documents from rankings, the longest of which has this length."""
     length = k + method.beyond()
     depth = min(method.read_depth(k, longest), longest)
-    most = rankers * depth
     read = longest if method.keeps_ranks or method.draw_reads_ranks else depth
+    most = rankers * depth
     tables = table_size(most), table_size(longest)
+    codes = rankers * read  # where the documents are codes, the tables have an entry for each instead
+    numbered = most * rankers if method.draw_reads_ranks else 0
     integers, floats = method.workspace(rankers, most, k)
     return Plan(
         draw=draw_list.bind(draw=method.draw_kernel),
@@ -52,17 +54,20 @@ def plan(method: "Method", rankers: int, longest: int, k: int) -> Plan:
         read=read,
         length=length,
         tables=tables,
-        longs=length + most + max(tables[1], rankers * read),
-        integers=most * (1 + rankers * method.draw_reads_ranks) + depth + length + max(tables[0], rankers * read) + integers,
+        longs=length + most + max(tables[1], codes),
+        integers=most + depth + length + max(tables[0], codes) + numbered + integers,
         floats=2 + floats,
     )
 
 
 @kernel
-def draw_list(ids, lengths, direct, k, depth, tables, draw_reads_ranks, params, rng, note, ranks, longs, work_i, work_f):  # type: ignore[no-untyped-def]
+def draw_list(  # type: ignore[no-untyped-def]
+    ids, lengths, direct, k, depth, tables, draw_reads_ranks, params, rng, note, ranks, longs, work_i, work_f
+):
     """Draw a list from rankings; return the number of drawn documents m, or -1 - r if ranking r repeats one.
 
-    ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. depth: how many ranks are numbered.
+    ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. direct: whether they are codes below
+        R * n. depth: how many ranks are numbered.
     note i4[length], ranks i4[length, R], or i4[0, R] if they are not kept: out, the first m of each.
     longs, work_i, work_f: out, the first m longs the drawn documents' ids and two floats the draw's `stat`; the
         rest is scratch, as much as the `Plan` says, at its end what the method's `workspace` says.
@@ -82,13 +87,11 @@ def draw_list(ids, lengths, direct, k, depth, tables, draw_reads_ranks, params, 
     at += depth
     shown = work_i[at : at + length]
     at += length
+    table = work_i[at : at + (ids.size if direct else tables[0])]
+    at += len(table)
     kept = len(ranks) > 0
-    room = ids.size if direct else tables[0]
 
-    row = number_documents(
-        ids, lengths, not (kept or draw_reads_ranks), direct, top, entering, documents, work_i[at : at + room]
-    )
-    at += room
+    row = number_documents(ids, lengths, not (kept or draw_reads_ranks), direct, top, entering, documents, table)
     if row >= 0:
         return -1 - row
     count = entering[depth - 1] if depth > 0 else 0
@@ -109,16 +112,13 @@ def draw_list(ids, lengths, direct, k, depth, tables, draw_reads_ranks, params, 
         for x in range(m):
             for r in range(rankers):
                 ranks[x, r] = numbered[shown[x], r]
-    elif kept and depth == ids.shape[1]:
-        row = rank_numbered(top, lengths, shown[:m], ranks[:m], slots[:count])
-        if row >= 0:
-            return -1 - row
-    elif kept and direct:
-        row = rank_numbered(ids, lengths, drawn[:m], ranks[:m], slots[: ids.size])
-        if row >= 0:
-            return -1 - row
     elif kept:
-        row = rank_documents(ids, lengths, drawn[:m], ranks[:m], slots[: tables[1]])
+        if depth == ids.shape[1]:
+            row = rank_numbered(top, lengths, shown[:m], ranks[:m], slots[:count])
+        elif direct:
+            row = rank_numbered(ids, lengths, drawn[:m], ranks[:m], slots[: ids.size])
+        else:
+            row = rank_documents(ids, lengths, drawn[:m], ranks[:m], slots[: tables[1]])
         if row >= 0:
             return -1 - row
     return m
