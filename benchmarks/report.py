@@ -166,7 +166,7 @@ def main():
     machine, rounds = measuring.machine(), given.rounds
     parts = {
         "twins": lambda: twins.section(rounds),
-        "single": lambda: peers.section(rounds, measured=given.peers),
+        "single": lambda: peers.section(3 * rounds, measured=given.peers),
         "study": lambda: throughput.section(rounds),
         "replay": lambda: replay_section(rounds),
         "service": lambda: service_section(rounds),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import multileave as ml
+from multileave.impression import ABSENT
 from multileave.methods import base
 
 pytestmark = pytest.mark.fast
@@ -75,22 +76,42 @@ def test_threads_draw_what_one_thread_draws():
         assert list(pool.map(draw, cases)) == list(map(draw, cases))
 
 
-@pytest.mark.fast
-@pytest.mark.parametrize(
+kinds_of_ids = pytest.mark.parametrize(
     "rename",
     [int, str, lambda d: d + 2**62, lambda d: d - 2**63, lambda d: d + 2**64, lambda d: float(d), lambda d: (d,)],
     ids=["int", "str", "large", "lowest", "beyond 64 bits", "float", "tuple"],
 )
-@pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 2, 5)])
+
+
+@pytest.mark.fast
+@kinds_of_ids
+@pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 2, 5), (3, 9)])
 def test_the_kind_of_id_changes_nothing(rename, lengths):
     rng = np.random.default_rng(3)
     numbers = [rng.permutation(9).tolist()[:length] for length in lengths]
-    for method in ("tdm", "ppm", "pm"):
+    renamed = [[rename(d) for d in ranking] for ranking in numbers]
+    for method in ("tdm", "ppm", "pm", "om"):
         expected = ml.get_method(method).combine(numbers, 6, seed=5)
-        found = ml.get_method(method).combine([[rename(d) for d in ranking] for ranking in numbers], 6, seed=5)
+        found = ml.get_method(method).combine(renamed, 6, seed=5)
         assert found.shown == tuple(map(rename, expected.shown))
         assert [type(d) for d in found.shown] == [type(rename(d)) for d in expected.shown]
         np.testing.assert_array_equal(found.ranks, expected.ranks)
+        if ml.get_method(method).keeps_ranks:
+            slow = [[r.index(d) + 1 if d in r else ABSENT for r in renamed] for d in found.drawn]
+            assert found.ranks.tolist() == slow
+
+
+@pytest.mark.fast
+@kinds_of_ids
+@pytest.mark.parametrize("method", ["tdm", "ppm", "pm", "om"])
+def test_a_repeat_is_found_whatever_the_kind_of_id(rename, method):
+    last = 4 if method == "tdm" else 8  # tdm reads no more than it shows
+    for row in range(3):
+        numbers = [list(range(9)), list(range(9, 18)), list(range(18, 27))]
+        numbers[row][last] = numbers[row][1]
+        renamed = [[rename(d) for d in ranking] for ranking in numbers]
+        with pytest.raises(ml.RankingsError, match=rf"'{row}'\] lists document .* \(positions 1 and {last}\)"):
+            ml.get_method(method).combine(renamed, 5)
 
 
 @pytest.mark.fast

@@ -48,6 +48,8 @@ def hash_nothing(mixed, word):
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(tables, st.integers(1, 6))
+@example([["beginning" + "one" * 3 + "ends"], ["beginning" + "two" * 3 + "ends"]], 1)
+@example([["abcdefgh" * 2 + "x", "abcdefghx"], ["abcdefghx", "abcdefgh" * 3 + "x"]], 2)
 @example([["abcdefgh", "abcdefg", "abcdefghi"], ["abcdefgh\x80", "abcdefg\x80", "abcdefgh"]], 3)
 def test_nothing_rests_on_the_hash(rows, width):
     collided = strings.find_equal_places.bind(find_equal=strings.find_equal.bind(mix=hash_nothing))
@@ -57,7 +59,8 @@ def test_nothing_rests_on_the_hash(rows, width):
 @pytest.mark.parametrize("other", ["a\0b", "\0", 1, None, b"a", ("a",)])
 def test_what_cannot_be_joined_is_left_to_others(other):
     rows = [["a", other, "b"], ["b", "a", "c"]]
-    assert strings.equal_places(rows, np.array([3, 3], dtype=np.int32), 3) is None
+    for given_rows in (rows, rows[::-1], [rows[1], rows[1], rows[0]]):
+        assert strings.equal_places(given_rows, np.full(len(given_rows), 3, dtype=np.int32), 3) is None
     named = {"x": rows[0], "y": ["b", other, "a"]}
     assert set(ml.PairwisePreference().combine(named, 3, seed=1).drawn) == {"a", other, "b"}
 

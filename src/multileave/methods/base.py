@@ -38,8 +38,7 @@ from multileave.strings import Longs
 
 __all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
-
-NO_NOTE: Ints = np.zeros(0, dtype=np.int32)
+NO_NOTE: Ints = np.zeros(0, dtype=np.int32)  # of all impressions of methods that keep none
 
 
 @dataclass(frozen=True)
@@ -175,10 +174,10 @@ class Method:
         placed: tuple[tuple[int, Hashable], ...] = ()
         if pins:
             shown, placed = _place(shown, pins)
-        drawn_from = Impression(
+        found = Impression(
             source.names, self.spelled, k, tuple(shown), tuple(ids[k:]), placed, source.lengths, ranks, note, stat
         )
-        return drawn_from.among(source.asked, note_is_ranker=self.note_is_ranker) if source.asked else drawn_from
+        return found.among(source.asked, note_is_ranker=self.note_is_ranker) if source.asked else found
 
     def _draw(self, source: Source, k: int, state: State) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
         """Return the codes, notes and ranks of the drawn documents, and figures of the draw."""
