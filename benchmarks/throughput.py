@@ -67,7 +67,7 @@ def authors_part(rounds):
     found = {}
     for rankers in RANKERS:
         tell(f"study: all methods, {rankers} rankers")
-        found[rankers] = impressions_of(rankers, rounds=rounds)
+        found[rankers] = impressions_of(rankers, rounds=3 * rounds)
     rows = [[method, *(f"{Spread.of(found[rankers][method])}" for rankers in RANKERS)] for method in METHODS]
     lines = []
     for method, (theirs, wanted) in AUTHORS.items():
