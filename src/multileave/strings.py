@@ -26,9 +26,10 @@ def equal_places(
 ) -> "Longs | None":
     """Return an (R, width) array with the place, row * width + column, of a string that equals each: one for all equal.
 
-    rows: none of them empty. lengths: int32 (R,), how many strings they have, or how many they had before they were
-    cut to `width`; what the array holds past the end of a row is anything.
-    None where this cannot tell: something is not a string, or a string holds the character that is put between them.
+    lengths: int32 (R,), how many strings the rows have, or how many they had before they were cut to `width`; what
+    the array holds past the end of a row is anything.
+    None where this cannot tell: something is not a string, a string holds the character that is put between them, or
+    a row is empty.
 
     >>> equal_places([["b", "a"], ["c", "b"]], np.array([2, 2], dtype=np.int32), 2).tolist()
     [[0, 1], [2, 0]]
@@ -64,7 +65,8 @@ def find_equal_places(text, middle, lengths, places, keys, slots):  # type: igno
 
     Where a string ends is only known when it has been read, and the processor waits for it. So two are read at a
     time: one of the first half of the rows, and one of the second, which starts at the middle. Where strings hold
-    zero bytes a half has more of them than strings, and seems to end too early; if it is the first, -1 is returned.
+    zero bytes, or rows are empty, a half has more zero bytes than strings, and seems to end too early; if it is the
+    first, -1 is returned.
 
     text u1: the rows' strings, each ended by a zero byte, and seven bytes more. keys u8: four for each place, see
     `find_equal`. slots i4: a hash table of places plus one.
@@ -86,7 +88,7 @@ def find_equal_places(text, middle, lengths, places, keys, slots):  # type: igno
 
 @inlined
 def find_equal(text, start, place, keys, slots):  # type: ignore[no-untyped-def]
-    """Return the place of the first string that equals the one at start, and where the next one starts.
+    """Return the place of the string that was read first of those equal to the one at start, and where the next starts.
 
     The four keys of a first string are its first and its last eight bytes, without what comes after its end, how far
     apart they are, and its start. Only strings of sixteen bytes and more have others, which are compared as well.
