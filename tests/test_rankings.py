@@ -47,6 +47,17 @@ def test_a_method_whose_draw_reads_ranks_may_keep_none():
         base._from_string.cache_clear()
 
 
+@pytest.mark.parametrize("flags", [{}, {"keeps_ranks": False}, {"draw_reads_ranks": True}])
+def test_a_draw_that_reads_no_order_may_keep_and_read_ranks_or_not(flags):
+    cls = dataclass(frozen=True)(type("Unordered", (ml.Probabilistic,), {"name": "unordered", **flags}))
+    rankings = [list("abcdefgh"), list("hgf"), list("bdfhacegi")]
+    impression = cls().combine(rankings, 5, seed=3)
+    assert impression.shown == ml.Probabilistic().combine(rankings, 5, seed=3).shown
+    assert len(impression.ranks) == (5 if cls.keeps_ranks else 0)
+    with pytest.raises(ml.RankingsError, match="lists document 'h' twice"):
+        cls().combine([*rankings, list("ahh")], 2, seed=3)
+
+
 def test_a_parameter_may_be_a_list_and_what_is_remembered_is_not_sent():
     @dataclass(frozen=True)
     class Listed(ml.TeamDraft):

@@ -18,21 +18,22 @@ texts = st.one_of(st.text(letters, max_size=4), st.text(st.sampled_from("ab"), m
 tables = st.lists(st.lists(texts, max_size=6), min_size=1, max_size=5)
 
 
-def check_places(kernel_, rows, width):
-    """Check that every place is that of an equal string, and one for all that are equal; empty rows have none."""
+def check_numbers(kernel_, rows, width):
+    """Check that strings have one number where they are equal, all from 0 on, and stand where it is said."""
     lengths = np.array(list(map(len, rows)), dtype=np.int32)
-    before, strings.find_equal_places = strings.find_equal_places, kernel_
+    before, strings.number_texts = strings.number_texts, kernel_
     try:
-        places = strings.equal_places([row[:width] for row in rows], lengths, width)
+        found = strings.number_strings([row[:width] for row in rows], lengths, width)
     finally:
-        strings.find_equal_places = before
+        strings.number_texts = before
     if not all(row[:width] for row in rows):
-        assert places is None
+        assert found is None
         return
+    numbers, places = found
     cells = {r * width + x: string for r, row in enumerate(rows) for x, string in enumerate(row[:width])}
-    found = {cell: int(places.flat[cell]) for cell in cells}
-    assert {cell: cells[place] for cell, place in found.items()} == cells
-    assert len(set(found.values())) == len(set(cells.values()))
+    assert len(places) == len(set(cells.values()))
+    assert {cell: cells[places[numbers.flat[cell]]] for cell in cells} == cells
+    assert {int(numbers.flat[cell]) for cell in cells} == set(range(len(places)))
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -42,8 +43,8 @@ def check_places(kernel_, rows, width):
 @example([["a"], []], 1)
 @example([["é", "a"], ["a"], ["é", "b", "a"]], 3)
 @example([["abcdefgh", "abcdefg", "abcdefghi"], ["abcdefgh\x80", "abcdefg\x80", "abcdefgh"]], 3)
-def test_a_place_is_that_of_an_equal_string(rows, width):
-    check_places(strings.find_equal_places, rows, width)
+def test_equal_strings_have_one_number(rows, width):
+    check_numbers(strings.number_texts, rows, width)
 
 
 @kernel
@@ -57,22 +58,22 @@ def hash_nothing(mixed, word):
 @example([["abcdefgh" * 2 + "x", "abcdefghx"], ["abcdefghx", "abcdefgh" * 3 + "x"]], 2)
 @example([["abcdefgh", "abcdefg", "abcdefghi"], ["abcdefgh\x80", "abcdefg\x80", "abcdefgh"]], 3)
 def test_nothing_rests_on_the_hash(rows, width):
-    collided = strings.find_equal_places.bind(find_equal=strings.find_equal.bind(mix=hash_nothing))
-    check_places(collided, rows, width)
+    collided = strings.number_texts.bind(find_equal=strings.find_equal.bind(mix=hash_nothing))
+    check_numbers(collided, rows, width)
 
 
 @pytest.mark.parametrize("other", ["a\0b", "\0", 1, None, b"a", ("a",)])
 def test_what_cannot_be_joined_is_left_to_others(other):
     rows = [["a", other, "b"], ["b", "a", "c"]]
     for given_rows in (rows, rows[::-1], [rows[1], rows[1], rows[0]]):
-        assert strings.equal_places(given_rows, np.full(len(given_rows), 3, dtype=np.int32), 3) is None
+        assert strings.number_strings(given_rows, np.full(len(given_rows), 3, dtype=np.int32), 3) is None
     named = {"x": rows[0], "y": ["b", other, "a"]}
     assert set(ml.PairwisePreference().combine(named, 3, seed=1).drawn) == {"a", other, "b"}
 
 
 def test_more_than_the_kernel_can_count_is_left_to_others(monkeypatch):
     monkeypatch.setattr(strings, "LONGEST", 10)
-    assert strings.equal_places([["a"], ["b"]], np.array([1, 1], dtype=np.int32), 1) is None
+    assert strings.number_strings([["a"], ["b"]], np.array([1, 1], dtype=np.int32), 1) is None
     assert ml.TeamDraft().combine([["a"], ["b"]], 1, seed=1).shown in {("a",), ("b",)}
 
 

@@ -9,6 +9,7 @@ any document that is an integer or a string.
 """
 
 import struct
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,20 +18,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from multileave.errors import RankingsError
-from multileave.impression import ABSENT, Ints
-from multileave.kernels import kernel
-from multileave.strings import Longs, equal_places, table_size
+from multileave.impression import Ints
+from multileave.numbering import number_documents, rank_documents, table_size
+from multileave.strings import Longs, number_strings
 
-__all__ = [
-    "RankingsLike",
-    "Source",
-    "Table",
-    "number_documents",
-    "rank_documents",
-    "rank_numbered",
-    "read_rankings",
-    "with_pins",
-]
+__all__ = ["RankingsLike", "Source", "Table", "read_rankings", "with_pins"]
 
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
@@ -114,11 +106,11 @@ class Source:
 
     names: of the R rankers. lengths: int32 (R,), how many documents each returned. longest: the largest of them.
     asked: all rankers' names, where some did not answer.
-    direct: the array last read holds integers from 0 to its size.
+    codes: of how many documents the array last read has codes, from 0 on; 0 if it holds their ids.
     """
 
     asked: tuple[str, ...] | None = None
-    direct = False
+    codes = 0
 
     def __init__(self, names: tuple[str, ...], array: "np.ndarray[Any, Any]", lengths: Ints) -> None:
         self.names = names
@@ -200,14 +192,15 @@ class _ListSource(Source):
         depth = min(depth, self.longest)
         rows = self.lists if depth == self.longest else [ranking[:depth] for ranking in self.lists]
         kinds = {type(rows[0][0]), type(rows[-1][-1])} if self.shortest and depth else set()
-        found = None
-        self.direct = True
-        if kinds == {int}:
-            found = self._integers(rows, depth)
-            self.direct = found is None
-        elif kinds == {str}:
-            found = equal_places(rows, self.lengths, depth)
-        self.array = self._places(rows, depth) if found is None else found
+        self.codes = 0
+        if kinds == {int} and (integers := self._integers(rows, depth)) is not None:
+            self.array = integers
+        elif kinds == {str} and (found := number_strings(rows, self.lengths, depth)) is not None:
+            self.array, self.places = found
+            self.codes = len(self.places)
+        else:
+            self.array, self.places = self._numbered(rows, depth)
+            self.codes = len(self.places)
         return self.array
 
     def _integers(self, rows: list[Any], depth: int) -> "Longs | None":
@@ -223,26 +216,34 @@ class _ListSource(Source):
         if depth <= self.shortest:
             return found.reshape(len(rows), depth)
         padded = np.zeros((len(rows), depth), dtype=np.int64)
-        padded[np.arange(depth) < self.lengths[:, None]] = found
+        padded[self._filled(depth)] = found
         return padded
 
-    def _places(self, rows: list[Any], depth: int) -> Longs:
-        """Return for each document the place, row * depth + column, of the first that equals it."""
-        found = np.zeros((len(rows), depth), dtype=np.int64)
-        first: dict[Hashable, int] = {}
+    def _numbered(self, rows: list[Any], depth: int) -> tuple[Longs, Longs]:
+        """Return what `number_strings` does, for documents of any kind."""
+        numbers = np.zeros((len(rows), depth), dtype=np.int64)
+        known: defaultdict[Hashable, int] = defaultdict()
+        known.default_factory = known.__len__
         try:
-            for row, ranking in enumerate(rows):
-                found[row, : len(ranking)] = [first.setdefault(d, x) for x, d in enumerate(ranking, row * depth)]
+            for row, ranking in zip(numbers, rows, strict=True):
+                row[: len(ranking)] = [known[document] for document in ranking]
         except TypeError:
             self._hashable()
             raise
-        return found
+        there = np.flatnonzero(self._filled(depth))[::-1]
+        places = np.empty(len(known), dtype=np.int64)
+        places[numbers.ravel()[there]] = there  # of equal documents the first, as it is written last
+        return numbers, places
+
+    def _filled(self, depth: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Return an (R, depth) array of whether a ranking has that many documents."""
+        return np.arange(depth) < self.lengths[:, None]
 
     def decoded(self, codes: Longs) -> list[Hashable]:
-        if not self.direct:
+        if not self.codes:
             return codes.tolist()  # type: ignore[no-any-return]
         width = self.array.shape[1]
-        return [self.lists[code // width][code % width] for code in codes.tolist()]
+        return [self.lists[place // width][place % width] for place in self.places[codes].tolist()]
 
     def _hashable(self) -> list[Any]:
         for name, ranking in zip(self.names, self.lists, strict=True):
@@ -308,100 +309,6 @@ def _read_array(array: "np.ndarray[Any, Any]", names: tuple[str, ...], without: 
     lengths = np.empty(len(array), dtype=np.int32)
     lengths.fill(array.shape[1])
     return Source(names, array, lengths)
-
-
-@kernel
-def _slot(document, slots):  # type: ignore[no-untyped-def]
-    """Return where to look first for a document: the upper bits of its product with 2**64 / phi."""
-    mixed = np.uint64(document) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed >> np.uint64(32)) & np.uint64(len(slots) - 1)
-
-
-@kernel
-def number_documents(ids, lengths, check, direct, top, entering, documents, slots):  # type: ignore[no-untyped-def]
-    """Number documents column by column; return the row of a repeat if `check`, else -1.
-
-    `slots` i4 has numbers plus one: if `direct` an entry for every integer that `ids` may hold, else a hash table of
-    `table_size(top.size)` entries.
-    """
-    rankers, depth = top.shape
-    mask = np.uint64(len(slots) - 1)
-    slots[:] = 0
-    count = np.int32(0)
-    for x in range(depth):
-        for r in range(rankers):
-            if x >= lengths[r]:
-                top[r, x] = -1
-                continue
-            document = ids[r, x]
-            slot = np.uint64(document) if direct else _slot(document, slots)
-            number = slots[slot]
-            while number > 0 and not direct and documents[np.uint64(number - 1)] != document:
-                slot = (slot + np.uint64(1)) & mask
-                number = slots[slot]
-            if number == 0:
-                documents[count] = document
-                count += np.int32(1)
-                number = count
-                slots[slot] = count
-            top[r, x] = number - 1
-        entering[x] = count
-    if check:
-        slots[:count] = -1
-        for r in range(rankers):
-            for x in range(min(depth, lengths[r])):
-                if slots[top[r, x]] == r:
-                    return r
-                slots[top[r, x]] = r
-    return -1
-
-
-@kernel
-def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
-    """Find the ranks of the wanted documents; return the row of a repeat, else -1.
-
-    `slots` i8 is a hash table of `table_size(max(lengths))` entries; an entry is a row's number in the upper
-    half and a rank in the lower, so that it need not be cleared between rows.
-    """
-    mask = np.uint64(len(slots) - 1)
-    slots[:] = 0
-    for r in range(len(lengths)):
-        stamp = (r + 1) << 32
-        for x in range(lengths[r]):
-            document = ids[r, x]
-            slot = _slot(document, slots)
-            while slots[slot] >= stamp:
-                if ids[r, np.uint64((slots[slot] & 0xFFFFFFFF) - 1)] == document:
-                    return r
-                slot = (slot + np.uint64(1)) & mask
-            slots[slot] = stamp | (x + 1)
-        for i in range(len(wanted)):
-            slot = _slot(wanted[i], slots)
-            ranks[i, r] = ABSENT
-            while slots[slot] >= stamp:
-                rank = slots[slot] & 0xFFFFFFFF
-                if ids[r, np.uint64(rank - 1)] == wanted[i]:
-                    ranks[i, r] = rank
-                    break
-                slot = (slot + np.uint64(1)) & mask
-    return -1
-
-
-@kernel
-def rank_numbered(numbers, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
-    """Find the ranks of the wanted numbers as `rank_documents` does, with an entry in `slots` for every number."""
-    slots[:] = 0
-    for r in range(len(lengths)):
-        stamp = (r + 1) << 32
-        for x in range(lengths[r]):
-            number = np.uint64(numbers[r, x])
-            if slots[number] >= stamp:
-                return r
-            slots[number] = stamp | (x + 1)
-        for i in range(len(wanted)):
-            found = slots[np.uint64(wanted[i])]
-            ranks[i, r] = found & 0xFFFFFFFF if found >= stamp else ABSENT
-    return -1
 
 
 def with_pins(ranking: Iterable[D], pinned: Mapping[int, D], size: int) -> list[D]:

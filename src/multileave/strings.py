@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from multileave.kernels import inlined, kernel
+from multileave.numbering import table_size
 
-__all__ = ["Longs", "equal_places", "find_equal_places", "table_size"]
+__all__ = ["Longs", "number_strings", "number_texts"]
 
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 BETWEEN = "\0"
@@ -21,18 +22,19 @@ ONES = np.uint64(0x0101010101010101)
 TOPS = np.uint64(0x8080808080808080)
 
 
-def equal_places(
+def number_strings(
     rows: "list[Sequence[Any]]", lengths: "np.ndarray[Any, np.dtype[np.int32]]", width: int
-) -> "Longs | None":
-    """Return an (R, width) array with the place, row * width + column, of a string that equals each: one for all equal.
+) -> "tuple[Longs, Longs] | None":
+    """Return an (R, width) array of numbers from 0 on, one for all equal strings, and where a string of each stands.
 
     lengths: int32 (R,), how many strings the rows have, or how many they had before they were cut to `width`; what
-    the array holds past the end of a row is anything.
+    the array holds past the end of a row is anything. A string stands at row * width + column.
     None where this cannot tell: something is not a string, a string holds the character that is put between them, or
     a row is empty.
 
-    >>> equal_places([["b", "a"], ["c", "b"]], np.array([2, 2], dtype=np.int32), 2).tolist()
-    [[0, 1], [2, 0]]
+    >>> numbers, places = number_strings([["b", "a"], ["c", "b"]], np.array([2, 2], dtype=np.int32), 2)
+    >>> numbers.tolist(), places.tolist()
+    ([[0, 2], [1, 0]], [0, 2, 1])
     """
     try:
         lines = *map(BETWEEN.join, rows), ENDING
@@ -46,52 +48,56 @@ def equal_places(
     middle = half + sum(map(len, lines[:half]))  # where the second half of the rows starts
     if len(encoded) > len(joined):
         middle = half + len("".join(lines[:half]).encode("utf-8", "surrogatepass"))
-    text = np.frombuffer(encoded, dtype=np.uint8)
-    places = np.empty((len(rows), width), dtype=np.int64)
-    keys = np.empty(4 * places.size, dtype=np.uint64)
-    slots = np.empty(table_size(places.size), dtype=np.int32)
-    end = find_equal_places(text, middle, lengths, places, keys, slots)
-    return places if end == len(text) - len(ENDING) else None
-
-
-def table_size(entries: int) -> int:
-    """Return how long a hash table is: a power of two at least twice as large, so that its chains stay short."""
-    return 1 << int(2 * entries).bit_length()
+    numbers = np.empty((len(rows), width), dtype=np.int64)
+    places = np.empty(numbers.size, dtype=np.int64)
+    keys = np.empty(4 * numbers.size, dtype=np.uint64)
+    slots = np.empty(table_size(numbers.size), dtype=np.int32)
+    count = number_texts(np.frombuffer(encoded, dtype=np.uint8), middle, lengths, numbers, places, keys, slots)
+    return (numbers, places[:count]) if count >= 0 else None
 
 
 @kernel
-def find_equal_places(text, middle, lengths, places, keys, slots):  # type: ignore[no-untyped-def]
-    """Set places to those of the equal strings that are read first; return where the text's last string ends.
+def number_texts(text, middle, lengths, numbers, places, keys, slots):  # type: ignore[no-untyped-def]
+    """Number strings in the order in which they are read; return how many differ, or -1 where their ends are unclear.
 
     Where a string ends is only known when it has been read, and the processor waits for it. So two are read at a
     time: one of the first half of the rows, and one of the second, which starts at the middle. Where strings hold
-    zero bytes, or rows are empty, a half has more zero bytes than strings, and seems to end too early; if it is the
-    first, -1 is returned.
+    zero bytes, or rows are empty, a half has more zero bytes than strings, and seems to end too early.
 
-    text u1: the rows' strings, each ended by a zero byte, and seven bytes more. keys u8: four for each place, see
-    `find_equal`. slots i4: a hash table of places plus one.
+    text u1: the rows' strings, each ended by a zero byte, and seven bytes more. numbers i8[R, width] and places
+    i8[R * width]: out. keys u8: four for each number, see `find_equal`. slots i4: a hash table of numbers plus one.
     """
-    rows, width = places.shape
+    rows, width = numbers.shape
     half = (rows + 1) // 2
     slots[:] = 0
+    count = np.int64(0)
     one, other = np.uint64(0), np.uint64(middle)
     for row in range(half):
         ones = min(width, lengths[row])
         others = min(width, lengths[row + half]) if row + half < rows else 0
         for column in range(max(ones, others)):
             if column < ones:
-                places[row, column], one = find_equal(text, one, row * width + column, keys, slots)
+                number, one = find_equal(text, one, count, keys, slots)
+                numbers[row, column] = number
+                if number == count:
+                    places[count] = row * width + column
+                    count += 1
             if column < others:
-                places[row + half, column], other = find_equal(text, other, (row + half) * width + column, keys, slots)
-    return np.int64(other) if one == middle else -1
+                number, other = find_equal(text, other, count, keys, slots)
+                numbers[row + half, column] = number
+                if number == count:
+                    places[count] = (row + half) * width + column
+                    count += 1
+    return count if one == middle and other == len(text) - len(ENDING) else -1
 
 
 @inlined
-def find_equal(text, start, place, keys, slots):  # type: ignore[no-untyped-def]
-    """Return the place of the string that was read first of those equal to the one at start, and where the next starts.
+def find_equal(text, start, count, keys, slots):  # type: ignore[no-untyped-def]
+    """Return the number of the string at start, `count` if none of those before equals it, and where the next starts.
 
-    The four keys of a first string are its first and its last eight bytes, without what comes after its end, how far
-    apart they are, and its start. Only strings of sixteen bytes and more have others, which are compared as well.
+    The four keys of a number are the first and the last eight bytes of its string, without what comes after its end,
+    how far apart they are, and its start. Only strings of sixteen bytes and more have others, which are compared as
+    well.
     """
     last = start  # where the last eight bytes are read
     word = read_word(text, last)
@@ -110,7 +116,8 @@ def find_equal(text, start, place, keys, slots):  # type: ignore[no-untyped-def]
     following = last + (trailing_zeros(ends) >> np.uint64(3)) + np.uint64(1)
     slot = mixed >> (np.uint64(64) - trailing_zeros(np.uint64(len(slots))))
     while slots[slot] > 0:
-        key = np.uint64(slots[slot] - 1) << np.uint64(2)
+        number = np.int64(slots[slot] - 1)
+        key = np.uint64(number) << np.uint64(2)
         span = keys[key + np.uint64(2)]
         if keys[key] == first and keys[key + np.uint64(1)] == word and span == last - start:
             at = start + np.uint64(8)
@@ -118,15 +125,15 @@ def find_equal(text, start, place, keys, slots):  # type: ignore[no-untyped-def]
             while at < last and read_word(text, at) == read_word(text, at + moved):
                 at += np.uint64(8)
             if at >= last:
-                return slots[slot] - 1, following
+                return number, following
         slot = (slot + np.uint64(1)) & np.uint64(len(slots) - 1)
-    slots[slot] = place + 1
-    key = np.uint64(place) << np.uint64(2)
+    slots[slot] = count + 1
+    key = np.uint64(count) << np.uint64(2)
     keys[key] = first
     keys[key + np.uint64(1)] = word
     keys[key + np.uint64(2)] = last - start
     keys[key + np.uint64(3)] = start
-    return place, following
+    return count, following
 
 
 @kernel

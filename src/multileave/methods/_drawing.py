@@ -7,8 +7,7 @@ seldom as it can: one call, and one block of scratch for each type of number, wh
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from multileave.kernels import Kernel, kernel
-from multileave.rankings import number_documents, rank_documents, rank_numbered
-from multileave.strings import table_size
+from multileave.numbering import number_documents, rank_documents, rank_numbered, table_size, take_codes
 
 if TYPE_CHECKING:
     from multileave.methods.base import Method
@@ -62,12 +61,12 @@ def plan(method: "Method", rankers: int, longest: int, k: int) -> Plan:
 
 @kernel
 def draw_list(  # type: ignore[no-untyped-def]
-    ids, lengths, direct, k, depth, tables, draw_reads_ranks, params, rng, note, ranks, longs, work_i, work_f
+    ids, lengths, codes, k, depth, tables, reads_order, reads_ranks, params, rng, note, ranks, longs, work_i, work_f
 ):
     """Draw a list from rankings; return the number of drawn documents m, or -1 - r if ranking r repeats one.
 
-    ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. direct: whether they are codes below
-        R * n. depth: how many ranks are numbered.
+    ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. codes: if they are codes of documents,
+        from 0 on, of how many, else 0. depth: how many ranks are numbered. reads_order, reads_ranks: see `Method`.
     note i4[length], ranks i4[length, R], or i4[0, R] if they are not kept: out, the first m of each.
     longs, work_i, work_f: out, the first m longs the drawn documents' ids and two floats the draw's `stat`; the
         rest is scratch, as much as the `Plan` says, at its end what the method's `workspace` says.
@@ -87,17 +86,22 @@ def draw_list(  # type: ignore[no-untyped-def]
     at += depth
     shown = work_i[at : at + length]
     at += length
-    table = work_i[at : at + (ids.size if direct else tables[0])]
+    table = work_i[at : at + (codes if codes > 0 else tables[0])]
     at += len(table)
     kept = len(ranks) > 0
+    whole = depth == ids.shape[1]
+    taken = codes > 0 and whole and kept and not (reads_order or reads_ranks)  # repeats are found with the ranks
 
-    row = number_documents(ids, lengths, not (kept or draw_reads_ranks), direct, top, entering, documents, table)
-    if row >= 0:
-        return -1 - row
+    if taken:
+        take_codes(ids, lengths, top, entering, codes)
+    else:
+        row = number_documents(ids, lengths, not (kept or reads_ranks), codes > 0, top, entering, documents, table)
+        if row >= 0:
+            return -1 - row
     count = entering[depth - 1] if depth > 0 else 0
-    numbered = work_i[at : at + draw_reads_ranks * count * rankers].reshape(draw_reads_ranks * count, rankers)
-    at += draw_reads_ranks * most * rankers
-    if draw_reads_ranks:
+    numbered = work_i[at : at + reads_ranks * count * rankers].reshape(reads_ranks * count, rankers)
+    at += reads_ranks * most * rankers
+    if reads_ranks:
         row = rank_documents(ids, lengths, documents[:count], numbered, slots[: tables[1]])
         if row >= 0:
             return -1 - row
@@ -107,16 +111,16 @@ def draw_list(  # type: ignore[no-untyped-def]
             top, entering, numbered, lengths, k, params, rng, shown, note, stat, work_i[at:], work_f[2:],
         )  # fmt: skip
     for x in range(m):
-        drawn[x] = documents[shown[x]]
-    if kept and draw_reads_ranks:
+        drawn[x] = shown[x] if taken else documents[shown[x]]
+    if kept and reads_ranks:
         for x in range(m):
             for r in range(rankers):
                 ranks[x, r] = numbered[shown[x], r]
     elif kept:
-        if depth == ids.shape[1]:
+        if whole:
             row = rank_numbered(top, lengths, shown[:m], ranks[:m], slots[:count])
-        elif direct:
-            row = rank_numbered(ids, lengths, drawn[:m], ranks[:m], slots[: ids.size])
+        elif codes > 0:
+            row = rank_numbered(ids, lengths, drawn[:m], ranks[:m], slots[:codes])
         else:
             row = rank_documents(ids, lengths, drawn[:m], ranks[:m], slots[: tables[1]])
         if row >= 0:

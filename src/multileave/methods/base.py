@@ -11,6 +11,9 @@ A method is an immutable value in one file: parameters, a definition in Fraction
     credit(ranks, lengths, note, clicks, k, params, out, work_i, work_f)
         ranks i4[m, R]     note i4[m]     clicks u1[m]     out f8[R], or f8[R, R] for a "matrix", zeroed
 
+Documents are numbered in the order in which they enter, rank by rank; a draw to which any order is the same says
+`draw_reads_order = False`, and reads no more of entering than its last.
+
 Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are
 visible. Ranks are 1-based, ABSENT for a document that a ranker did not return. Where the class gives a number as
 `reads_below`, credit may be called with only the first min(m, last click + 1 + reads_below) drawn documents.
@@ -64,6 +67,7 @@ class Method:
     keeps_note: ClassVar[bool] = False
     note_is_ranker: ClassVar[bool] = False
     keeps_stat: ClassVar[int] = 0
+    draw_reads_order: ClassVar[bool] = True
     draw_reads_ranks: ClassVar[bool] = False
     draw_kernel: ClassVar[Kernel]
     credit_kernel: ClassVar[Kernel]
@@ -188,8 +192,9 @@ class Method:
         drawn = np.empty(made.longs, dtype=np.int64)
         stat = np.empty(made.floats)
         m = made.draw(
-            array, source.lengths, source.direct, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters,
-            state, note, ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
+            array, source.lengths, source.codes, k, made.depth, made.tables, self.draw_reads_order,
+            self.draw_reads_ranks, self.parameters, state, note, ranks, drawn,
+            np.empty(made.integers, dtype=np.int32), stat,
         )  # fmt: skip
         if m < 0:
             raise source.repeat(-1 - m)
