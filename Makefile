@@ -1,7 +1,8 @@
 # make demo   compare five rankers with simulated users
 # make test   every check: style, types, layers, tests, doctests, the README
 # make soak   what is too long for every day
-# make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed
+# make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed,
+#             GRID=DIR: the paper's grid, too, on the data in DIR
 # make docs   the documentation site, into site/
 # make lowest the oldest versions of what multileave needs
 # make pythons  every supported Python that is installed here
@@ -42,7 +43,7 @@ soak: .venv/dev
 	$(BIN)/pytest -m soak
 
 bench: .venv/dev
-	$(BIN)/python benchmarks/report.py $(if $(PEERS),--peers)
+	$(BIN)/python benchmarks/report.py $(if $(PEERS),--peers) $(if $(GRID),--grid $(GRID))
 
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict

@@ -179,7 +179,7 @@ def python(code, *arguments, **environment):
 
 def command_line(*arguments, **environment):
     """Run `multileave` with some arguments in a process of its own."""
-    return python("from multileave.cli import main; main()", *arguments, **environment)
+    return python("from multileave.cli import main; raise SystemExit(main())", *arguments, **environment)
 
 
 def machine():

@@ -26,7 +26,7 @@ import twins
 from measuring import Line, Section, Spread, command_line, markdown_table, number, tell
 from multileave.study.plots import COLOURS, STYLE, save
 
-GRID, GRID_WANTED = "The paper's grid", 240.0
+GRID, GRID_WANTED, GRID_DATA = "The paper's grid", 240.0, ("MQ2008", "OHSUMED")
 
 
 def replay_section(rounds, impressions=200_000, units=40_000):
@@ -81,7 +81,7 @@ def grid_section(folder):
     tell("the paper's grid, from an empty cache: minutes")
     with tempfile.TemporaryDirectory() as base:
         ran = command_line(
-            "study", "--data", folder, "--datasets", "MQ2008", "OHSUMED", "--rankers", "5", "15", "--jobs", "2",
+            "study", "--data", folder, "--datasets", *GRID_DATA, "--rankers", "5", "15", "--jobs", "2",
             "--out", f"{base}/study", MULTILEAVE_CACHE_DIR=f"{base}/cache",
         )  # fmt: skip
     text = (
@@ -176,6 +176,9 @@ def main():
     for name in given.only:
         if name not in parts:
             parser.error(f"there is no part {name!r}; there are {', '.join(parts)}")
+    for name in GRID_DATA if given.grid else ():
+        if not Path(given.grid, name).is_dir():
+            parser.error(f"--grid {given.grid}: there is no folder {name} in it; expected {' and '.join(GRID_DATA)}")
     chosen = [part for name, part in parts.items() if not given.only or name in given.only]
     if given.grid:
         chosen.append(lambda: grid_section(given.grid))

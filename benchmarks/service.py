@@ -266,7 +266,7 @@ def ours(database, folder):
     command = [
         sys.executable,
         "-c",
-        "from multileave.cli import main; main()",
+        "from multileave.cli import main; raise SystemExit(main())",
         "serve",
         "--open",
         "--db",

@@ -173,7 +173,14 @@ def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[
     if "run_files" in options and path is None:
         options.setdefault("methods", ["dpm", *PAPER_METHODS])
     if not paper:
-        return [base.changed(**options)]
+        grid = base.changed(**options)
+        if grid.data is not None and "datasets" not in options and grid.datasets == Settings.datasets:
+            held = " ".join(found.name for found in available(grid.data))
+            raise DataError(
+                f"--data {grid.data} says where data sets are, not which to study. "
+                f"Name them with --datasets{f': it holds {held}' if held else ''}."
+            )
+        return [grid]
     if "data" not in options and base.data is None:
         raise DataError("--paper needs data. Give the folder that holds the data sets with --data.")
     folder = options.get("data") or base.data

@@ -22,18 +22,17 @@ visible. Ranks are 1-based, ABSENT for a document that a ranker did not return. 
 import ast
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from multileave.errors import ClicksError, ImpressionError, MethodError, RankingsError, nearest
+from multileave.errors import ImpressionError, MethodError, nearest
 from multileave.impression import Impression, Ints
 from multileave.kernels import Kernel, as_kernel
 from multileave.methods._drawing import Plan, plan
-from multileave.methods.exact import Documents
+from multileave.methods._page import checked_position, page_size, place_pins, position_of, read_pins
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
 from multileave.rankings import RankingsLike, Source, read_rankings
@@ -166,8 +165,8 @@ class Method:
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
         ('b', 'a')
         """
-        size = _page_size(k)
-        pins = _read_pins(pinned, size) if pinned else {}
+        size = page_size(k)
+        pins = read_pins(pinned, size) if pinned else {}
         source = read_rankings(rankings, frozenset(pins.values()), some_absent=True)
         self.check_rankers(len(source.names))
         state = seed_state(seed)
@@ -177,7 +176,7 @@ class Method:
         shown = ids[:k]
         placed: tuple[tuple[int, Hashable], ...] = ()
         if pins:
-            shown, placed = _place(shown, pins)
+            shown, placed = place_pins(shown, pins)
         found = Impression(
             source.names, self.spelled, k, tuple(shown), tuple(ids[k:]), placed, source.lengths, ranks, note, stat
         )
@@ -249,78 +248,12 @@ def infer(
     shown = impression.shown
     clicked = np.zeros(len(shown) + len(impression.hidden), dtype=np.uint8)
     for click in clicks:
-        clicked[_position(shown, click)] = 1
+        clicked[position_of(shown, click)] = 1
     for position in positions:
-        clicked[_checked_position(shown, position)] = 1
+        clicked[checked_position(shown, position)] = 1
     if impression.pinned:
         clicked = np.delete(clicked, [position for position, _ in impression.pinned])
     return get_method(impression.method).infer(impression, clicked)
-
-
-def _position(shown: Documents, click: Hashable) -> int:
-    try:
-        return shown.index(click)
-    except ValueError:
-        pass
-    if isinstance(click, int | np.integer) and not any(isinstance(d, int | np.integer) for d in shown):
-        return _checked_position(shown, click)
-    raise ClicksError(
-        f"document {click!r} was clicked but not shown; shown were {', '.join(map(repr, shown[:10]))}"
-        f"{', ...' if len(shown) > 10 else ''}. Pass ids of shown documents, or positions=[...]."
-    )
-
-
-def _checked_position(shown: Documents, position: Any) -> int:
-    try:
-        found = operator.index(position)
-    except TypeError:
-        found = -1
-    if not 0 <= found < len(shown):
-        raise ClicksError(
-            f"position {position!r} was clicked; the list has positions 0 to {len(shown) - 1}. "
-            "Positions are integers and count from 0."
-        )
-    return found
-
-
-def _page_size(k: Any) -> int:
-    try:
-        size = operator.index(k)
-    except TypeError:
-        size = 0
-    if not 1 <= size < 2**20:
-        raise RankingsError(f"k is {k!r}; expected an integer from 1, the number of results on a page.")
-    return size
-
-
-def _read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
-    if not isinstance(pinned, Mapping):
-        raise RankingsError(
-            f"pinned is a {type(pinned).__name__}; expected positions mapped to documents, such as {{0: 'ad-17'}}."
-        )
-    for position in pinned:
-        if not isinstance(position, int | np.integer) or not 0 <= position < k:
-            raise RankingsError(
-                f"pinned position is {position!r}; with k={k} the positions are 0 to {k - 1}. Move it, or raise k."
-            )
-    try:
-        repeated = len(set(pinned.values())) < len(pinned)
-    except TypeError:
-        raise RankingsError("a pinned document is not hashable; pass its id, such as a string.") from None
-    if repeated:
-        raise RankingsError("pinned holds a document twice; a document is shown once. Remove the repeat.")
-    return {int(position): pinned[position] for position in sorted(pinned)}
-
-
-def _place(ids: list[Hashable], pins: dict[int, Hashable]) -> tuple[list[Hashable], tuple[tuple[int, Hashable], ...]]:
-    """Put pinned documents among the drawn; where there are too few documents a pin moves up."""
-    shown = list(ids)
-    placed = []
-    for position, document in pins.items():
-        position = min(position, len(shown))
-        shown.insert(position, document)
-        placed.append((position, document))
-    return shown, tuple(placed)
 
 
 _registry: dict[str, type[Method]] = {}
