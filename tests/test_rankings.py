@@ -10,6 +10,7 @@ import pytest
 import multileave as ml
 from multileave.impression import ABSENT
 from multileave.methods import base
+from multileave.numbering import take_codes
 
 pytestmark = pytest.mark.fast
 
@@ -51,11 +52,25 @@ def test_a_method_whose_draw_reads_ranks_may_keep_none():
 def test_a_draw_that_reads_no_order_may_keep_and_read_ranks_or_not(flags):
     cls = dataclass(frozen=True)(type("Unordered", (ml.Probabilistic,), {"name": "unordered", **flags}))
     rankings = [list("abcdefgh"), list("hgf"), list("bdfhacegi")]
-    impression = cls().combine(rankings, 5, seed=3)
-    assert impression.shown == ml.Probabilistic().combine(rankings, 5, seed=3).shown
-    assert len(impression.ranks) == (5 if cls.keeps_ranks else 0)
+    impression, ordered = (method.combine(rankings, 5, seed=3) for method in (cls(), ml.Probabilistic()))
+    assert impression.shown == ordered.shown
+    assert impression.ranks.tolist() == (ordered.ranks.tolist() if cls.keeps_ranks else [])
     with pytest.raises(ml.RankingsError, match="lists document 'h' twice"):
         cls().combine([*rankings, list("ahh")], 2, seed=3)
+
+
+def test_codes_taken_for_numbers_end_where_rankings_do():
+    top, entering = np.full((2, 3), 7, dtype=np.int32), np.zeros(3, dtype=np.int32)
+    take_codes(np.array([[0, 1, 2], [2, 9, 9]]), np.array([3, 1], dtype=np.int32), top, entering, 3)
+    assert top.tolist() == [[0, 1, 2], [2, -1, -1]]
+    assert entering.tolist() == [3, 3, 3]
+
+
+def test_of_equal_documents_that_are_no_strings_the_first_is_shown():
+    rankings = [["a", 1.0, None], [1, "a", None], [True, None, "a"]]
+    for seed in range(5):
+        shown = ml.TeamDraft().combine(rankings, 3, seed=seed).shown
+        assert type(next(document for document in shown if document == 1)) is float
 
 
 def test_a_parameter_may_be_a_list_and_what_is_remembered_is_not_sent():
