@@ -24,6 +24,8 @@ import startup
 import throughput
 import twins
 from measuring import Line, Section, Spread, command_line, markdown_table, number, tell
+from multileave.data import available
+from multileave.errors import DataError
 from multileave.study.plots import COLOURS, STYLE, save
 
 GRID, GRID_WANTED, GRID_DATA = "The paper's grid", 240.0, ("MQ2008", "OHSUMED")
@@ -176,9 +178,14 @@ def main():
     for name in given.only:
         if name not in parts:
             parser.error(f"there is no part {name!r}; there are {', '.join(parts)}")
-    for name in GRID_DATA if given.grid else ():
-        if not Path(given.grid, name).is_dir():
-            parser.error(f"--grid {given.grid}: there is no folder {name} in it; expected {' and '.join(GRID_DATA)}")
+    if given.grid:
+        try:
+            held = {known.name for known in available(given.grid)}
+        except DataError as error:
+            parser.error(f"--grid: {error}")
+        if not held.issuperset(GRID_DATA):
+            wanted = " and ".join(GRID_DATA)
+            parser.error(f"--grid {given.grid} holds {', '.join(sorted(held)) or 'none'}; expected {wanted}")
     chosen = [part for name, part in parts.items() if not given.only or name in given.only]
     if given.grid:
         chosen.append(lambda: grid_section(given.grid))

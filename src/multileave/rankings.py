@@ -166,7 +166,12 @@ class Source:
 
 
 class _ListSource(Source):
-    """Rankings as lists, turned into an array of codes when it is known how much of them is read."""
+    """Rankings as lists, turned into an array of codes when it is known how much of them is read.
+
+    What codes stand for: strings are found at their places in the lists, other documents are kept in `known`.
+    """
+
+    known: list[Hashable] | None = None
 
     def __init__(self, names: tuple[str, ...], values: list[Any], without: Set[Hashable]) -> None:
         self.names = names
@@ -192,15 +197,15 @@ class _ListSource(Source):
         depth = min(depth, self.longest)
         rows = self.lists if depth == self.longest else [ranking[:depth] for ranking in self.lists]
         kinds = {type(rows[0][0]), type(rows[-1][-1])} if self.shortest and depth else set()
-        self.codes = 0
+        self.codes, self.known = 0, None
         if kinds == {int} and (integers := self._integers(rows, depth)) is not None:
             self.array = integers
         elif kinds == {str} and (found := number_strings(rows, self.lengths, depth)) is not None:
             self.array, self.places = found
             self.codes = len(self.places)
         else:
-            self.array, self.places = self._numbered(rows, depth)
-            self.codes = len(self.places)
+            self.array, self.known = self._numbered(rows, depth)
+            self.codes = len(self.known)
         return self.array
 
     def _integers(self, rows: list[Any], depth: int) -> "Longs | None":
@@ -216,32 +221,27 @@ class _ListSource(Source):
         if depth <= self.shortest:
             return found.reshape(len(rows), depth)
         padded = np.zeros((len(rows), depth), dtype=np.int64)
-        padded[self._filled(depth)] = found
+        padded[np.arange(depth) < self.lengths[:, None]] = found
         return padded
 
-    def _numbered(self, rows: list[Any], depth: int) -> tuple[Longs, Longs]:
-        """Return what `number_strings` does, for documents of any kind."""
+    def _numbered(self, rows: list[Any], depth: int) -> tuple[Longs, list[Hashable]]:
+        """Return numbers as `number_strings` does, for documents of any kind, and the first document of each."""
         numbers = np.zeros((len(rows), depth), dtype=np.int64)
         known: defaultdict[Hashable, int] = defaultdict()
         known.default_factory = known.__len__
         try:
             for row, ranking in zip(numbers, rows, strict=True):
-                row[: len(ranking)] = [known[document] for document in ranking]
+                row[: len(ranking)] = list(map(known.__getitem__, ranking))
         except TypeError:
             self._hashable()
             raise
-        there = np.flatnonzero(self._filled(depth))[::-1]
-        places = np.empty(len(known), dtype=np.int64)
-        places[numbers.ravel()[there]] = there  # of equal documents the first, as it is written last
-        return numbers, places
-
-    def _filled(self, depth: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Return an (R, depth) array of whether a ranking has that many documents."""
-        return np.arange(depth) < self.lengths[:, None]
+        return numbers, list(known)
 
     def decoded(self, codes: Longs) -> list[Hashable]:
         if not self.codes:
             return codes.tolist()  # type: ignore[no-any-return]
+        if self.known is not None:
+            return [self.known[code] for code in codes.tolist()]
         width = self.array.shape[1]
         return [self.lists[place // width][place % width] for place in self.places[codes].tolist()]
 
