@@ -15,7 +15,7 @@ pytestmark = pytest.mark.fast
 RANKINGS = {"bm25": list("abcdef"), "dense": list("cfbga"), "ltr": list("hab")}
 SPECS = [
     "tdm", "tdm(prefix='drafted')", "sosm", "sosm(tau=1)", "pm", "pm(credit='sign')", "pm(tau=2.5)",
-    "opm", "opm(pairs='below')", "dpm", "dpm(depth='linear')", "ppm",
+    "rpm", "rpm(group=2, lead=0)", "opm", "opm(pairs='below')", "dpm", "dpm(depth='linear')", "ppm",
     "ppm(pairs='local')", "ppm(pairs='all')", "ppm(hidden=False)", "om", "om(credit='linear')", "om(samples=3)",
     "om(samples='all')", "bi", "pbi",
 ]  # fmt: skip

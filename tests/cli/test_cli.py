@@ -41,7 +41,7 @@ def test_demo_runs_every_method_that_takes_so_many_rankers(report: dict[str, Any
 def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
     assert report["truth"]["order"] == ["r1", "r2", "r3", "r4", "r5"]
     recommended = report["methods"][0]
-    assert recommended["method"] == "dpm"
+    assert recommended["method"] == "rpm"
     assert recommended["winner"] == "r1"
     assert recommended["order"][0] == "r1"
 
@@ -104,7 +104,7 @@ def test_methods_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["ppm"]["most_rankers"] is None
     assert found["pm"]["considerate"] is False
     assert set(found["tdm"]) == {
-        "name", "title", "considerate", "fidelity", "most_rankers", "parameters", "reference",
+        "name", "title", "recommended", "considerate", "fidelity", "most_rankers", "parameters", "reference",
     }  # fmt: skip
 
 

@@ -230,7 +230,7 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [("rankers", "one", "there are 1 rankers"), ("control", "nobody", "control is"), ("k", "ten", "k is"),
-     ("share", "200", "share is"), ("parameters", "rho=1", "dpm has no parameter"), ("name", "", "name is"),
+     ("share", "200", "share is"), ("parameters", "rho=1", "rpm has no parameter"), ("name", "", "name is"),
      ("name", "x" * 900_000, "name has 900,000"), ("retention", "long", "retention is"),
      ("method", "magic", "no method"), ("name", "\x00", "name is"), ("confidence", "nan", "confidence is"),
      ("window", "1e400", "window is")],

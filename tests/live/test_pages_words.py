@@ -154,7 +154,7 @@ def test_a_definition_survives_its_form(method, share):
 
 def test_the_recommended_method_is_offered_first_and_all_are():
     choices = method_choices()
-    assert choices[0].name == "dpm"
+    assert choices[0].name == "rpm"
     assert "recommended" in choices[0].words
     assert {choice.name for choice in choices} == set(methods())
 

@@ -104,7 +104,7 @@ def test_verdicts_do_not_depend_on_when_they_are_asked_for(service, tmp_path):
     assert looks[0].pairs[0][:2] == ("bm25", "dense")
 
 
-@pytest.mark.parametrize("method", ["dpm", "tdm", "pm", "om", "ppm(pairs='all')", "sosm"])
+@pytest.mark.parametrize("method", ["rpm", "dpm", "tdm", "pm", "om", "ppm(pairs='all')", "sosm"])
 def test_every_method_can_be_served(service, tmp_path, method):
     number = running(service, method=method)
     search(service, number, users=25)
@@ -152,7 +152,7 @@ def test_after_the_window_a_request_is_another_impression_of_the_same_list(servi
 
 def test_later_pages_continue_the_draw_and_inference_uses_what_was_delivered(service, tmp_path):
     number = running(service, pages=3)
-    whole = ml.DepthPreference().combine(rankings(1), 12, seed=json.dumps([number, 1, "u1", "q", ""]))
+    whole = ml.RoundPreference().combine(rankings(1), 12, seed=json.dumps([number, 1, "u1", "q", ""]))
     pages = [show(service, number, page=page) for page in (1, 2)]
     assert sum((page.shown for page in pages), ()) == whole.shown[:8]
     assert pages[0].impression == pages[1].impression

@@ -12,6 +12,7 @@ from multileave.methods.base import methods
 from multileave.methods.exact import exact_preferences
 
 SPECS = [
+    "rpm", "rpm(group=2, lead=2)", "rpm(lead=0)",
     "tdm", "tdm(prefix='drafted')", "sosm", "sosm(tau=1)", "sosm(tau=0)", "pm", "pm(tau=1)", "pm(tau=0)",
     "pm(credit='sign')",
     "opm", "opm(pairs='below')",

@@ -61,6 +61,7 @@ def frequencies(method, rankings, k, seed):
 
 SPECS = [
     "tdm", "tdm(prefix='drafted')", "sosm", "pm", "pm(tau=1)", "ppm", "ppm(hidden=False)", "dpm", "opm",
+    "rpm", "rpm(group=2, lead=3)",
     "om(samples='all')",
     "om(samples=2)", "bi", "pbi",
 ]  # fmt: skip

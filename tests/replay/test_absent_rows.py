@@ -21,7 +21,7 @@ def rows(method, count=120):
         yield impression, clicks, f"u{n % 40}" if n % 3 else None
 
 
-@pytest.mark.parametrize("method", ["dpm", "opm", "ppm", "pm", "pm(credit='sign')", "tdm", "sosm", "om"])
+@pytest.mark.parametrize("method", ["rpm", "dpm", "opm", "ppm", "pm", "pm(credit='sign')", "tdm", "sosm", "om"])
 def test_rows_are_inferred_among_the_rankers_that_answered(tmp_path, method):
     tally = ml.Tally(NAMES)
     written = []

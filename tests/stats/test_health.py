@@ -67,7 +67,7 @@ def test_what_is_observed_is_on_average_what_is_expected_exactly(spec, measure):
         name: ranking[:5] + [d for d in documents if d not in ranking[:5]] for name, ranking in rankings.items()
     }
     difference, weight = exact_mean(method, rankings, 3, measure)
-    if measure is expected_first or spec in ("tdm", "ppm", "dpm", "opm"):
+    if measure is expected_first or spec in ("tdm", "ppm", "dpm", "opm", "rpm"):
         assert weight == pytest.approx(1.0)
     np.testing.assert_allclose(difference, 0.0, atol=1e-12)
 

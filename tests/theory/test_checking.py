@@ -45,6 +45,9 @@ def test_instances_up_to_renaming(documents, rankers, count, reordered):
         ("dpm", True, True, True),
         ("dpm(depth='linear')", True, True, True),
         ("opm", True, True, True),
+        ("rpm", True, True, True),
+        ("rpm(group=2)", True, True, True),
+        ("rpm(lead=0)", True, True, False),
         ("opm(pairs='below')", True, True, True),
     ],
 )

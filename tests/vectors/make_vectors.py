@@ -15,7 +15,7 @@ RANKINGS = {
 }
 SPECS = [
     "tdm", "tdm(prefix='drafted')", "om", "om(samples='all', credit='linear')", "pm", "pm(credit='sign')", "sosm",
-    "opm", "opm(pairs='below')",
+    "rpm", "rpm(group=2, lead=2)", "opm", "opm(pairs='below')",
     "dpm", "dpm(depth='linear')", "ppm", "ppm(pairs='local')", "ppm(pairs='all', hidden=False)", "bi", "pbi",
 ]  # fmt: skip
 

@@ -31,6 +31,7 @@ def describe(method: "type[Method]") -> dict[str, Any]:
     return {
         "name": method.name,
         "title": method.title,
+        "recommended": method.recommended,
         "considerate": method.considerate,
         "fidelity": method.fidelity,
         "most_rankers": method.most_rankers,
@@ -53,7 +54,7 @@ def _print_table(described: list[dict[str, Any]]) -> None:
     for method in described:
         table.add_row(
             f"[bold]{escape(method['name'])}[/bold]  [dim]{escape(method['reference'])}[/dim]\n"
-            f"{escape(method['title'])}",
+            f"{escape(method['title'])}{', recommended' if method['recommended'] else ''}",
             "[green]yes[/green]" if method["considerate"] else "[red]no[/red]",
             escape(method["fidelity"]),
             "any" if method["most_rankers"] is None else f"exactly {method['most_rankers']}",

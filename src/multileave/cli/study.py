@@ -171,7 +171,7 @@ def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[
 
     base = Settings.from_toml(path) if path else Settings()
     if "run_files" in options and path is None:
-        options.setdefault("methods", ["dpm", *PAPER_METHODS])
+        options.setdefault("methods", ["recommended", *PAPER_METHODS])
     if not paper:
         grid = base.changed(**options)
         if grid.data is not None and "datasets" not in options and grid.datasets == Settings.datasets:

@@ -35,7 +35,7 @@ class LocalClient:
 
     def __init__(
         self,
-        method: str | Method,
+        method: str | Method = "recommended",
         *,
         control: str,
         folder: str | os.PathLike[str],

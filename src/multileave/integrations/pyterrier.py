@@ -50,7 +50,7 @@ class Multileave(pt.Transformer):
     def __init__(
         self,
         systems: Any,
-        method: Method | str = "dpm",
+        method: Method | str = "recommended",
         k: int = 10,
         *,
         names: Sequence[str] | None = None,
@@ -98,7 +98,7 @@ def Experiment(
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
     user: str | User = "navigational",
-    method: Method | str = "dpm",
+    method: Method | str = "recommended",
     *,
     names: Sequence[str] | None = None,
     impressions: int = 10_000,

@@ -116,7 +116,7 @@ class Multisearch:
     def __init__(
         self,
         retrievers: Mapping[str, Retriever],
-        method: Method | str = "dpm",
+        method: Method | str = "recommended",
         k: int = 10,
         *,
         control: str | None = None,

@@ -41,7 +41,7 @@ DEFINITION: dict[str, Any] = {
     "name": "new ranker for the shop",
     "rankers": ["bm25", "dense", "ltr"],
     "control": "bm25",
-    "method": "dpm",
+    "method": "recommended",
     "k": 10,
     "actions": ["click", "purchase"],
     "confidence": 0.95,
@@ -64,7 +64,7 @@ Control = Annotated[str, Field(description="the ranker whose list is shown outsi
 class SettingsBody(Body):
     """Settings of an experiment that have defaults."""
 
-    method: Annotated[str, Field(max_length=200, description="with parameters, as in pm(tau=3.0)")] = "dpm"
+    method: Annotated[str, Field(max_length=200, description="with parameters, as in pm(tau=3.0)")] = "recommended"
     k: Annotated[int, Field(ge=1, le=1000, description="results on a page")] = 10
     pages: Annotated[int, Field(ge=1, le=1000, description="pages that are drawn at once")] = 1
     actions: Annotated[

@@ -50,7 +50,7 @@ class Definition:
     name: str
     rankers: tuple[str, ...]
     control: str
-    method: str = "dpm"
+    method: str = "recommended"
     k: int = 10
     pages: int = 1
     actions: tuple[str, ...] = ("click",)

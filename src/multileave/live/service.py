@@ -74,7 +74,7 @@ class Service:
 
     def warm(self) -> None:
         """Compile, or load, what the running experiments need, so that no user waits for it."""
-        warmup({e.definition.method for e in self.experiments() if e.status == "running"} | {"dpm"})
+        warmup({e.definition.method for e in self.experiments() if e.status == "running"} | {"recommended"})
         self.ready = True
 
     # Experiments

@@ -2,6 +2,7 @@
 
 # isort: off
 from multileave.methods.base import Method, get_method, infer, methods, register, warmup
+from multileave.methods.round_preference import RoundPreference
 from multileave.methods.depth_preference import DepthPreference
 from multileave.methods.opposed_preference import OpposedPreference
 from multileave.methods.pairwise_preference import PairwisePreference
@@ -22,6 +23,7 @@ __all__ = [
     "PairwisePreference",
     "PreferenceBalanced",
     "Probabilistic",
+    "RoundPreference",
     "SampleScored",
     "TeamDraft",
     "get_method",

@@ -40,6 +40,7 @@ from multileave.strings import Longs
 
 __all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
+RECOMMENDED = "recommended"  # what `get_method` calls the one method with that class variable
 NO_NOTE: Ints = np.zeros(0, dtype=np.int32)  # of all impressions of methods that keep none
 
 
@@ -268,7 +269,7 @@ def register(cls: M) -> M:
     if not (inspect.isclass(cls) and issubclass(cls, Method)):
         raise MethodError(f"{cls!r} is not a subclass of Method; derive it from multileave.Method.")
     name = getattr(cls, "name", None)
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier() or name == RECOMMENDED:
         raise MethodError(f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'.")
     for step in ("draw_kernel", "credit_kernel"):
         function = inspect.getattr_static(cls, step, None)
@@ -296,6 +297,10 @@ def methods() -> dict[str, type[Method]]:
 def get_method(spec: str | Method) -> Method:
     """Return the method that a string such as ``"ppm"`` or ``"pm(tau=3.0)"`` names.
 
+    "recommended" names the method that we recommend: what every default of the library and the service is.
+
+    >>> str(get_method("recommended"))
+    'rpm'
     >>> get_method("pm(tau=2)") == get_method("pm(tau=2.0)")
     True
     >>> str(get_method("ppm(pairs='all')"))
@@ -312,6 +317,8 @@ def get_method(spec: str | Method) -> Method:
 def _from_string(spec: str) -> Method:
     name, arguments = _parse(spec)
     cls = _registry.get(name)
+    if name == RECOMMENDED:
+        cls = next(cls for cls in _registry.values() if cls.recommended)
     if cls is None:
         raise MethodError(f"there is no method {name!r}; there are {', '.join(_registry)}.{nearest(name, _registry)}")
     known = [f.name for f in fields(cls)]

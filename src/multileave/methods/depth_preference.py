@@ -94,7 +94,6 @@ class DepthPreference(Method):
 
     name = "dpm"
     title = "Depth Preference Multileaving"
-    recommended = True
     considerate = True
     fidelity = "both, where clicks at a rank depend on that rank and its document alone"
     reference = "multileave2026"

@@ -14,6 +14,7 @@ from multileave.methods.balanced import draw_balanced
 from multileave.methods.base import Method
 from multileave.methods.pairwise_preference import draw_choices
 from multileave.methods.probabilistic import draw_ranker_and_document
+from multileave.methods.round_preference import add_leads, draw_rounds
 from multileave.methods.team_draft import draw_teams
 from multileave.outcome import Floats
 
@@ -22,7 +23,7 @@ __all__ = ["Examined", "balance_of", "examine_row"]
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 # What is known of who stands first, and takes up room: see `stats.balance`.
-UNKNOWN, TEAMS, CHOICES, TOPS, CHANCES = range(5)
+UNKNOWN, TEAMS, CHOICES, TOPS, CHANCES, ROUNDS = range(6)
 
 EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, FIRST, EXPOSURE, MISSING = range(7)  # places in `Examined.counts`
 NEAR = 64  # ranks whose chances are added up one by one; the sum beyond them is that of Euler and Maclaurin
@@ -90,6 +91,8 @@ def balance_of(method: Method) -> tuple[int, float]:
         return TEAMS, 0.0
     if drawn_by is draw_choices:
         return CHOICES, 0.0
+    if drawn_by is draw_rounds:
+        return ROUNDS, 0.0
     if drawn_by in (draw_teams, draw_balanced):
         return TOPS, 0.0
     tau = getattr(method, "tau", None)
@@ -146,6 +149,13 @@ def examine_row(known, drawn, m, visible, sizes, notes, counts, balances, room, 
             expected[:] = 1.0 / rankers
             add_balance(own, expected, balances[0])
             counts[FIRST] += 1
+    elif kind == ROUNDS and m > 0 and not nothing:
+        for every in range(1 + fits):
+            own[:] = 0.0
+            expected[:] = 0.0
+            if add_leads(drawn[:m], notes, every, own, expected):
+                add_balance(own, expected, balances[every])
+                counts[FIRST + every] += 1
     elif kind != UNKNOWN and m > 0:
         if not nothing and expect_first(known, drawn[0], sizes, notes, own, expected):
             add_balance(own, expected, balances[0])

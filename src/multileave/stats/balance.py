@@ -10,6 +10,8 @@ expected given the rankings, and add both up. Nothing but the impression is need
     choice sets               observed at rank x: whether the ranker has the document in its top x;
     (ppm, dpm, opm)           expected: how many of its top x are still to be drawn, over the number of
                               choices, for a choice is drawn uniformly
+    rounds (rpm)              observed: whether the first document of a round is the one of it that the ranker
+                              has highest; expected: 1 by the documents of the round
     uniform ranker            observed: the chance that the ranker supplied the first document, given the
     (pm, sosm, bi, pbi)       document; expected: 1 / R each, for it was chosen uniformly
 
@@ -29,6 +31,7 @@ from multileave.methods.balanced import draw_balanced
 from multileave.methods.base import Method
 from multileave.methods.pairwise_preference import draw_choices
 from multileave.methods.probabilistic import draw_ranker_and_document
+from multileave.methods.round_preference import add_leads, draw_rounds
 from multileave.methods.team_draft import draw_teams
 from multileave.outcome import Floats
 from multileave.stats.reading import count_of, floats_of
@@ -121,6 +124,8 @@ def expected_first(impression: Impression, method: Method) -> tuple[Floats, Floa
         return (np.eye(rankers)[drafted[0]], even) if len(drafted) else None
     if not len(impression.ranks):
         return None
+    if kernel is draw_rounds:
+        return _leads(impression, every=False)
     ranks = impression.ranks[0].astype(np.float64)
     first = (impression.ranks[0] == 1).astype(np.float64)
     if kernel is draw_choices:
@@ -147,11 +152,20 @@ def expected_exposure(impression: Impression, method: Method) -> tuple[Floats, F
     if method.draw_kernel is draw_teams and method.keeps_note:
         drafted = impression.note[impression.note >= 0]
         return np.bincount(drafted, minlength=rankers).astype(np.float64), np.full(rankers, len(drafted) / rankers)
+    if method.draw_kernel is draw_rounds:
+        return _leads(impression, every=True)
     if method.draw_kernel is draw_choices:
         observed, expected = np.zeros(rankers), np.zeros(rankers)
         add_choices(impression.ranks, impression.note, visible, observed, expected)
         return observed, expected
     return None
+
+
+def _leads(impression: Impression, *, every: bool) -> tuple[Floats, Floats] | None:
+    """Return whose documents lead rounds of several, all or only the first, and what was expected."""
+    observed, expected = np.zeros((2, len(impression.rankers)))
+    found = add_leads(impression.ranks, impression.note, every, observed, expected)
+    return (observed, expected) if found else None
 
 
 @kernel

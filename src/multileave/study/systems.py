@@ -36,7 +36,7 @@ def simulated_verdict(
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
     >>> data = synthetic(queries=50, rankers=(0.9, 0.1), seed=1)
-    >>> simulated_verdict(data, "dpm", user("perfect"), impressions=200).winner
+    >>> simulated_verdict(data, "rpm", user("perfect"), impressions=200).winner
     'r1'
     """
     drawing = get_method(method)

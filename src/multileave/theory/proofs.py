@@ -1,6 +1,6 @@
 """What docs/theory.md proves, for every size: equal-length rankings of the same documents."""
 
-from multileave.methods import OpposedPreference, PairwisePreference
+from multileave.methods import OpposedPreference, PairwisePreference, RoundPreference
 from multileave.methods.base import Method
 from multileave.theory.users import Cascade, User
 
@@ -14,6 +14,7 @@ PROVED = {
     "PairwisePreference": {"considerate", "unbiased"},
     "PreferenceBalanced": {"considerate"},
     "Probabilistic": {"unbiased"},
+    "RoundPreference": {"considerate", "unbiased"},
     "SampleScored": {"considerate"},
     "TeamDraft": {"considerate", "unbiased"},
 }
@@ -29,14 +30,18 @@ def proved(method: Method, user: User | None = None) -> frozenset[str]:
     found = frozenset(PROVED.get(type(method).__name__, ()))
     if isinstance(method, PairwisePreference) and method.hidden and method.pairs in ("local", "all"):
         found |= {"pareto"}
-    if user is not None and not (isinstance(method, OpposedPreference) and _is_covered(method, user)):
+    if isinstance(method, RoundPreference) and method.lead:
+        found |= {"pareto"}
+    if user is not None and not _is_covered(method, user):
         found -= {"pareto"}
     return found
 
 
-def _is_covered(method: OpposedPreference, user: User) -> bool:
-    """Return whether a user is a cascade of whom opm's theorem speaks."""
+def _is_covered(method: Method, user: User) -> bool:
+    """Return whether a user is a cascade of whom a theorem about users who read downwards speaks."""
+    if not isinstance(method, OpposedPreference | RoundPreference):
+        return False
     if not isinstance(user, Cascade) or not user.correlated:
         return False
     leaves = [s if user.anywhere else c * s for c, s in zip(user.click, user.stop, strict=True)]
-    return max(leaves) < 1 and (method.pairs == "below" or leaves == sorted(leaves))
+    return max(leaves) < 1 and (getattr(method, "pairs", "all") == "below" or leaves == sorted(leaves))

@@ -6,15 +6,16 @@ from typing import Any
 
 from multileave.live.experiment import Definition
 from multileave.live.problems import Invalid
-from multileave.methods import methods
+from multileave.methods import get_method, methods
 
 __all__ = ["MethodChoice", "definition_of", "fields_of", "method_choices", "number", "setting_of"]
 
 LONGEST_FIELD = 20_000
 HOUR = 3600.0
 EMPTY = {
-    "name": "", "rankers": "", "control": "", "method": "dpm", "parameters": "", "k": "10", "pages": "1",
-    "actions": "click", "dwell": "30", "unit": "user", "confidence": "95", "window": "24", "group": "", "share": "100",
+    "name": "", "rankers": "", "control": "", "method": get_method("recommended").name, "parameters": "",
+    "k": "10", "pages": "1", "actions": "click",
+    "dwell": "30", "unit": "user", "confidence": "95", "window": "24", "group": "", "share": "100",
     "hash_units": "yes", "keep_queries": "", "retention": "",
 }  # fmt: skip
 

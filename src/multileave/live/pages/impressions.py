@@ -7,7 +7,7 @@ from multileave.methods import get_method
 
 __all__ = ["DocumentRow", "ImpressionPage", "impression_page"]
 
-NOTES = {"tdm": "team", "ppm": "choices", "dpm": "choices", "opm": "choices"}
+NOTES = {"tdm": "team", "ppm": "choices", "dpm": "choices", "opm": "choices", "rpm": "round"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,274 @@
+"""RPM, round preference multileaving: a few rankers nominate documents in rounds, and a round is in random order.
+
+The list. A group of at most `group` rankers is drawn at random, of those with the same first k + 1
+documents only one. In each round every ranker of the group nominates its best document that is not yet in
+the list, and the nominated documents, each once, are added in random order. If nobody in the group has a
+document left, all rankers join it. One document more than k is drawn and stays hidden. In one of `lead`
+impressions the list starts with the first 1 to k - 1 documents of one ranker of the group, as it has
+them, each a round of its own; the number is drawn at random.
+
+Inference. Let h_n(d) = max(k + 1 - r_n(d), 0) be the height of a document on ranker n's own page, and
+h_n(d) - h_m(d) its move from m to n. For every two documents i, j of one round,
+
+    P_nm += (c_i - c_j) * ((move of i) - (move of j)) / k    if one moves up and the other down, else 0,
+
+where c is 1 for a clicked document and 0 for another. So a pair counts for n against m only if n has one
+document higher than m and the other lower.
+
+Which documents are in a round depends on earlier rounds alone, so a list and the same list with two
+documents of one round exchanged are equally likely. That is all that the proofs need (docs/theory.md):
+clicks that do not depend on the documents cancel, and if n dominates m every pair favours n or is even.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, permutations
+
+import numpy as np
+
+from multileave.errors import MethodError
+from multileave.impression import ABSENT
+from multileave.kernels import kernel
+from multileave.methods.base import Method, register
+from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
+from multileave.outcome import Kind
+from multileave.random import below
+
+__all__ = ["RoundPreference", "add_leads", "draw_rounds", "round_lists"]
+
+MOST = 2**20  # of either parameter: far beyond what makes a difference
+
+
+def round_lists(
+    rankings: ExactRankings, length: int, group: int, lead: int
+) -> Iterator[tuple[Documents, Note, Fraction]]:
+    """Yield every (list, rounds, probability), `length` documents long or as many as there are."""
+    pages = tuple(dict.fromkeys(tuple(ranking[:length]) for ranking in rankings))
+    groups = list(combinations(pages, min(group, len(pages))))
+
+    def add_rounds(members: ExactRankings, drawn: Documents, note: Note) -> Iterator[tuple[Documents, Note, Fraction]]:
+        left = [[document for document in page if document not in drawn] for page in members]
+        nominated = tuple(dict.fromkeys(documents[0] for documents in left if documents))
+        if len(drawn) == length or (not nominated and members == pages):
+            yield drawn, note, Fraction(1)
+        elif not nominated:
+            yield from add_rounds(pages, drawn, note)
+        else:
+            number = note[-1] + 1 if note else 0
+            orders = list(permutations(nominated, min(len(nominated), length - len(drawn))))
+            for order in orders:
+                for *rest, probability in add_rounds(members, drawn + order, note + (number,) * len(order)):
+                    yield *rest, probability / len(orders)  # type: ignore[misc]
+
+    def draw() -> Iterator[tuple[Documents, Note, Fraction]]:
+        leading = Fraction(1, lead) if lead and length > 2 else Fraction(0)
+        for members in groups:
+            starts: list[tuple[Documents, Fraction]] = [((), 1 - leading)]
+            for leader in members if leading else ():
+                for first in range(1, length - 1):
+                    starts.append((leader[:first], leading / (len(members) * (length - 2))))
+            for start, chance in starts:
+                for *rest, probability in add_rounds(members, start, tuple(range(len(start)))):
+                    yield *rest, probability * chance / len(groups)  # type: ignore[misc]
+
+    return merged(draw())
+
+
+@kernel
+def is_copy(top, ranker):  # type: ignore[no-untyped-def]
+    """Return whether an earlier ranker has the same documents in the same order."""
+    for other in range(ranker):
+        x = 0
+        while x < top.shape[1] and top[other, x] == top[ranker, x]:
+            x += 1
+        if x == top.shape[1]:
+            return True
+    return False
+
+
+@kernel
+def draw_rounds(top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Draw a group and fill `shown` in rounds; params: group and lead. note: the round, from 0."""
+    rankers, depth = top.shape
+    documents = entering[depth - 1]
+    group, lead = np.int64(params[0]), np.int64(params[1])
+    order = work_i[:rankers]
+    place = work_i[rankers : 2 * rankers]  # how far each ranker has read its ranking
+    nominated = work_i[2 * rankers : 3 * rankers]
+    stamp = work_i[3 * rankers : 3 * rankers + documents]  # 0, or one more than the round of the document
+    stamp[:] = 0
+    for r in range(rankers):
+        order[r] = r
+        place[r] = 0
+    members = 0
+    turn = 0
+    while turn < rankers and members < group:
+        other = turn + below(rng, rankers - turn)
+        ranker = order[other]
+        order[other] = order[turn]
+        if is_copy(top, ranker):
+            order[turn] = ranker
+        else:
+            order[turn] = order[members]
+            order[members] = ranker
+            members += 1
+        turn += 1
+    m = 0
+    end = min(len(shown), documents)
+    if lead > 0 and k > 1 and below(rng, lead) == 0:
+        first = 1 + below(rng, k - 1)
+        while m < min(first, depth) and top[order[0], m] >= 0:
+            shown[m] = top[order[0], m]
+            note[m] = m
+            m += 1
+            stamp[shown[m - 1]] = m
+    number = m
+    while m < end:
+        size = 0
+        for member in range(members):
+            r = order[member]
+            x = place[r]
+            while x < depth and top[r, x] >= 0 and 0 < stamp[top[r, x]] <= number:
+                x += 1
+            place[r] = x
+            if x < depth and top[r, x] >= 0 and stamp[top[r, x]] == 0:
+                stamp[top[r, x]] = number + 1
+                nominated[size] = top[r, x]
+                size += 1
+        if size == 0:
+            members = rankers
+            continue
+        for turn in range(min(size, end - m)):
+            other = turn + below(rng, size - turn)
+            shown[m] = nominated[other]
+            nominated[other] = nominated[turn]
+            note[m] = number
+            m += 1
+        number += 1
+    return m
+
+
+@kernel
+def credit_rounds(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Add up the pairs of every round of which one document was clicked."""
+    m, rankers = ranks.shape
+    heights = work_i[: m * rankers].reshape(m, rankers)
+    total = work_i[m * rankers : (m + rankers) * rankers].reshape(rankers, rankers)
+    total[:] = 0
+    for x in range(m):
+        for n in range(rankers):
+            heights[x, n] = k + 1 - min(ranks[x, n], k + 1)
+    for x in range(m):
+        upper = heights[x]
+        y = x + 1
+        while y < m and note[y] == note[x]:
+            if clicks[x] != clicks[y]:
+                lower = heights[y]
+                sign = np.int32(1) if clicks[x] else np.int32(-1)
+                for n in range(rankers):
+                    row = total[n]
+                    for other in range(n + 1, rankers):
+                        up, down = upper[n] - upper[other], lower[other] - lower[n]
+                        row[other] += sign * (up + down) * ((up > 0) & (down > 0) | (up < 0) & (down < 0))
+            y += 1
+    for n in range(rankers):
+        for other in range(n):
+            out[other, n] = total[other, n] / k
+            out[n, other] = -out[other, n]
+
+
+@kernel
+def add_leads(ranks, note, every, observed, expected):  # type: ignore[no-untyped-def]
+    """Add 1 to a ranker's `observed` for a round whose first document is the one of it that the ranker has highest.
+
+    And the chance of that to `expected`: 1 by the documents of the round. Rounds of one document say
+    nothing. every: look at all rounds, not only at the first of several documents. Return how many were looked at.
+    """
+    m, rankers = ranks.shape
+    start = 0
+    found = 0
+    while start < m and (every or found == 0):
+        end = start + 1
+        while end < m and note[end] == note[start]:
+            end += 1
+        if end > start + 1:
+            found += 1
+            for r in range(rankers):
+                best = ranks[start, r]
+                for x in range(start + 1, end):
+                    best = min(best, ranks[x, r])
+                if best != ABSENT:
+                    observed[r] += ranks[start, r] == best
+                    expected[r] += 1.0 / (end - start)
+        start = end
+    return found
+
+
+@register
+@dataclass(frozen=True)
+class RoundPreference(Method):
+    """Round preference multileaving, "rpm".
+
+    group: how many rankers at most nominate documents for one list.
+    lead: in one of so many impressions the list starts with documents of one ranker; 0 for none.
+    """
+
+    name = "rpm"
+    title = "Round Preference Multileaving"
+    recommended = True
+    considerate = True
+    fidelity = "both, for users who read downwards, cascades included"
+    reference = "multileave2026"
+    keeps_note = True
+    draw_kernel = draw_rounds
+    credit_kernel = credit_rounds
+
+    group: int = 4
+    lead: int = 32
+
+    def __post_init__(self) -> None:
+        for name, least in (("group", 2), ("lead", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= MOST:
+                raise MethodError(f"{self.name}: {name} is {value!r}; expected an integer from {least} to {MOST}.")
+            object.__setattr__(self, name, int(value))
+
+    @property
+    def outcome(self) -> Kind:
+        """Whether a pair of documents counts depends on both rankers, so there are no credits of one."""
+        return "matrix"
+
+    def params(self) -> Sequence[float]:
+        """Return group and lead."""
+        return float(self.group), float(self.lead)
+
+    def beyond(self) -> int:
+        """One document is hidden: without it a ranker better at rank k only would not be found."""
+        return 1
+
+    def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
+        """Return room for the draw, and for the heights of drawn documents with the sums over pairs."""
+        return max(3 * rankers + documents, (k + 1 + rankers) * rankers), 1
+
+    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+        """Yield every (list, rounds, probability)."""
+        return round_lists(rankings, k + 1, self.group, self.lead)
+
+    def score(
+        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
+    ) -> list[list[Fraction]]:
+        """Return P_nm of every two rankers."""
+        everyone = range(len(rankings))
+        preferences = [[Fraction(0) for _ in everyone] for _ in everyone]
+        heights = [[max(k + 1 - rank_in(ranking, document), 0) for ranking in rankings] for document in drawn]
+        for i in clicks:
+            for j in range(len(drawn)):
+                if note[i] != note[j] or j in clicks:
+                    continue
+                for n in everyone:
+                    for m in everyone:
+                        of_i, of_j = heights[i][n] - heights[i][m], heights[j][n] - heights[j][m]
+                        if of_i * of_j < 0:
+                            preferences[n][m] += Fraction(int(of_i - of_j), k)
+        return preferences

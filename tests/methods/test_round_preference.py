@@ -1,0 +1,163 @@
+"""rpm: rounds and pairs, both requirements for users who stop, copies, and what it reads."""
+
+from collections import Counter
+from fractions import Fraction as F
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import multileave as ml
+from multileave import theory
+from multileave.errors import MethodError
+from multileave.methods.round_preference import add_leads
+from multileave.theory.proofs import proved
+from multileave.theory.users import PRESETS
+
+IMPATIENT = theory.Cascade(click=(F(1, 20), F(19, 20)), stop=(F(1, 5), F(99, 100)))
+FORGIVING = theory.Cascade(click=(F(49, 100), F(1, 2)), stop=(F(99, 100), 0))
+
+
+def preference(clicks, drawn="ABC", note=(0, 0, 0), rankings=("ABCD", "BCAD"), k=3):
+    return ml.RoundPreference().score(tuple(map(tuple, rankings)), tuple(drawn), note, clicks, k)[0][1]
+
+
+def test_pairs_of_one_round_count_by_the_sum_of_their_moves():
+    # Heights of A, B, C: 3, 2, 1 and 1, 3, 2. So A moves up by 2, and B and C down by 1.
+    up, down = F(2, 3), F(1, 3)
+    assert preference([0]) == 2 * (up + down)
+    assert preference([1]) == -(up + down)  # B against A; B and C move in one direction
+    assert preference([0, 1]) == up + down
+    assert preference([0, 1, 2]) == 0 == preference([])
+    assert preference([0], note=(0, 1, 1)) == 0
+    assert preference([2], note=(0, 1, 0)) == -(up + down)
+
+
+def test_a_round_is_every_ranker_s_best_document_that_is_left_in_random_order():
+    lists = theory.distribution("rpm(lead=0)", ["ABCD", "BACD", "ACBD"], k=3)
+    # Round 1: A and B. Round 2: C, whom all have next. The hidden document is D.
+    assert lists == {tuple("ABC"): F(1, 2), tuple("BAC"): F(1, 2)}
+    assert theory.distribution("rpm(lead=0)", ["AB", "CD", "EF"], k=1) == {
+        ("A",): F(1, 3),
+        ("C",): F(1, 3),
+        ("E",): F(1, 3),
+    }
+
+
+def test_a_group_takes_part_and_others_join_when_it_has_no_documents_left():
+    lists = theory.distribution("rpm(group=2, lead=0)", ["A", "B", "CDE"], k=4)
+    assert {shown[:2] for shown in lists} == set(permutations("ABC", 2))
+    assert all(len(shown) == 4 for shown in lists)
+    assert sum(p for shown, p in lists.items() if set(shown[:2]) == {"A", "B"}) == F(1, 3)
+
+
+def test_a_lead_shows_what_rounds_alone_never_would():
+    rankings = ["ABC", "CAB"]
+    assert all("B" not in shown for shown in theory.distribution("rpm(lead=0)", rankings, k=2))
+    assert sum(p for shown, p in theory.distribution("rpm(lead=2)", rankings, k=2).items() if "B" in shown) == F(1, 8)
+
+
+@pytest.mark.parametrize(
+    ("user", "holds"), [("navigational", True), ("informational", True), (IMPATIENT, True), (FORGIVING, False)]
+)
+def test_a_better_ranker_wins_with_users_who_stop(user, holds):
+    report = theory.check("rpm", documents=3, rankers=3, user=user)
+    assert report.pareto.holds == report.pareto.proved == holds
+    assert report.unbiased.holds
+
+
+def test_what_is_proved():
+    assert proved(ml.get_method("rpm")) == {"considerate", "unbiased", "pareto"}
+    assert "pareto" not in proved(ml.get_method("rpm(lead=0)"))
+    assert "pareto" in proved(ml.get_method("rpm"), PRESETS["navigational"])
+    assert "pareto" not in proved(ml.get_method("rpm"), FORGIVING)
+
+
+# Where ppm or dpm prefer the dominated ranker, or want proof: docs/theory.md.
+DEFEATS = [
+    (("ABCDEF", "AFCEDB", "BDACEF"), "ACE", (1, 0), 4),
+    (("ABCDEF", "ADCEFB", "BECADF"), "ACF", (1, 0), 5),
+    (("XJIVKMW", "XKIJVMW", "KMJWXIV"), "XIV", (0, 1), 4),
+]
+
+
+@pytest.mark.parametrize(("rankings", "relevant", "pair", "k"), DEFEATS)
+@pytest.mark.parametrize("user", ["perfect", "navigational", IMPATIENT])
+def test_it_holds_on_instances_that_defeat_ppm_and_dpm(rankings, relevant, pair, k, user):
+    better, worse = pair
+    assert theory.expectation("rpm", rankings, user, relevant, k)[better][worse] > 0
+
+
+@st.composite
+def lists(draw, rankers=3, most=5):
+    documents = list(range(most))
+    return [draw(st.permutations(documents))[: draw(st.integers(1, most))] for _ in range(rankers)]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rankings=lists(), k=st.integers(1, 4), data=st.data())
+def test_lists_of_any_length_and_content_are_unbiased(rankings, k, data):
+    chances = data.draw(st.lists(st.fractions(0, 1, max_denominator=7), min_size=k, max_size=k))
+    user = theory.Independent(relevant=chances, other=chances)
+    assert not any(map(any, theory.expectation("rpm(lead=2)", rankings, user, (), k)))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rankings=lists(rankers=2), k=st.integers(1, 4), relevant=st.frozensets(st.integers(0, 4)), data=st.data())
+def test_copies_of_a_ranker_change_nothing_between_the_others(rankings, k, relevant, data):
+    copied = [*rankings, rankings[data.draw(st.integers(0, 1))]]
+    for user in ("perfect", "navigational"):
+        alone = theory.expectation("rpm", rankings, user, relevant, k)
+        beside = theory.expectation("rpm", copied, user, relevant, k)
+        assert [row[:2] for row in beside[:2]] == [tuple(row) for row in alone]
+
+
+def test_clones_do_not_decide():
+    """tdm prefers the copied ranker here; both are equally good."""
+    rankings, relevant = ["ABCD", "ABCD", "CDAB"], {"A", "C"}
+    assert theory.expectation("tdm", rankings, "perfect", relevant, 2)[0][2] != 0
+    for user in ("perfect", "navigational"):
+        assert theory.expectation("rpm", rankings, user, relevant, 2)[0][2] == 0
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data(), rankers=st.integers(2, 7), k=st.integers(1, 6), seed=st.integers(0, 2**64 - 1))
+def test_nothing_below_rank_k_plus_1_is_read(data, rankers, k, seed):
+    whole = [data.draw(st.permutations(range(14))) for _ in range(rankers)]
+    cut = [ranking[: data.draw(st.integers(k + 1, 14))] for ranking in whole]
+    method = ml.RoundPreference(lead=2)
+    seen, again = (method.combine(rankings, k, seed=seed) for rankings in (whole, cut))
+    assert seen.drawn == again.drawn
+    assert np.array_equal(seen.note, again.note)
+    for clicks in ([0], range(0, k, 2), range(1, k, 2)):
+        assert ml.infer(seen, positions=clicks) == ml.infer(again, positions=clicks)
+
+
+def test_many_rankers_and_copies_of_all():
+    rng = np.random.default_rng(1)
+    distinct = [rng.permutation(40) for _ in range(3)]
+    rankings = np.array([distinct[n % 3] for n in range(200)])
+    firsts = Counter(ml.RoundPreference(lead=0).combine(rankings, 10, seed=s).shown[0] for s in range(300))
+    assert set(firsts) == {int(ranking[0]) for ranking in distinct}
+    assert min(firsts.values()) > 60
+    impression = ml.RoundPreference().combine(rankings, 10, seed=1)
+    matrix = ml.infer(impression, positions=[0, 3]).preferences
+    assert matrix.shape == (200, 200)
+    assert not matrix[0, 3::3].any()
+
+
+def test_leads_of_rounds():
+    ranks = np.array([[1, 2, 3], [2, 1, ml.impression.ABSENT], [3, 3, 1], [4, 4, ml.impression.ABSENT]], dtype=np.int32)
+    for every, observed, expected in ((False, [1, 0, 1], [1 / 2] * 3), (True, [2, 1, 2], [1.0] * 3)):
+        own, due = np.zeros((2, 3))
+        assert add_leads(ranks, np.array([0, 0, 1, 1]), every, own, due) == 1 + every
+        assert own.tolist() == observed
+        assert due.tolist() == expected
+
+
+@pytest.mark.parametrize("wrong", ["group=1", "group=2.5", "lead=-1", "lead=True", "group='all'"])
+def test_parameters_are_checked(wrong):
+    with pytest.raises(MethodError, match="expected an integer from"):
+        ml.get_method(f"rpm({wrong})")
