@@ -28,11 +28,12 @@ def data_for(method: Method) -> QuerySet:
 
 def step_by_step(
     data: QuerySet, method: Method, model: Cascade, k: int, seed: int, impressions: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, list[tuple[float, float]]]:
     """Simulate with single calls of the kernels and the API's own reading and inference.
 
-    Return the sum of preferences after each impression, and the state of the generator.
+    Return the sum of preferences after each impression, the state of the generator, and DCG and NDCG of each page.
     """
+    pages = []
     rng = seed_state(seed)
     rankers = len(data.rankers)
     totals = np.zeros((impressions + 1, rankers, rankers))
@@ -50,6 +51,11 @@ def step_by_step(
         )  # fmt: skip
         drawn = drawn[:m]
         documents = source.ids(drawn)
+        dcg, best = (
+            sum((2.0**label - 1) / np.log2(rank + 1) for rank, label in enumerate(page[:k], 1))
+            for page in (labels[documents].astype(int), np.sort(labels)[::-1].astype(int))
+        )
+        pages.append((dcg, dcg / best if best else 0.0))
         clicks = np.zeros(m, dtype=np.uint8)
         cascade_clicks(labels[documents], min(k, m), model.parameters, rng, clicks)
         impression = Impression(
@@ -57,7 +63,7 @@ def step_by_step(
             everything[drawn] if method.keeps_ranks else everything[:0], note[: m if method.keeps_note else 0], (),
         )  # fmt: skip
         totals[impression_number + 1] = totals[impression_number] + method.infer(impression, clicks).preferences
-    return totals[1:], rng
+    return totals[1:], rng, pages
 
 
 @pytest.mark.fast
@@ -68,8 +74,11 @@ def test_the_loop_equals_the_composition_of_its_steps(spec: str, k: int) -> None
     data, model = data_for(method), user("informational", 5)
     simulation = Simulation(data, method, model, k=k, seed=17)
     found = simulation.run(60, checkpoints=range(1, 61))
-    expected, rng = step_by_step(data, method, model, k, seed=17, impressions=60)
+    expected, rng, pages = step_by_step(data, method, model, k, seed=17, impressions=60)
     assert np.array_equal(simulation._rng, rng)
+    single = np.diff(expected, axis=0, prepend=0.0)
+    assert simulation.variances == pytest.approx(single.var(axis=0), rel=1e-9, abs=1e-9)
+    assert (simulation.dcg_shown, simulation.ndcg_shown) == pytest.approx(tuple(np.mean(pages, axis=0)), rel=1e-12)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert expected.any(axis=(1, 2)).sum() > 10
 

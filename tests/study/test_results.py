@@ -12,18 +12,8 @@ import pytest
 from scipy import stats
 
 from multileave.errors import DataError
-from multileave.study.results import (
-    RunResult,
-    gather,
-    group_of,
-    mean,
-    p_value,
-    row_names,
-    spread,
-    summarise,
-    write_aside,
-    z_bound,
-)
+from multileave.study.results import RunResult, gather, group_of, row_names, write_aside
+from multileave.study.summaries import mean, p_value, spread, summarise, z_bound
 
 RUN = RunResult(
     dataset="MQ2008",

@@ -171,7 +171,7 @@ def test_checkpoints_are_on_a_log_scale():
 
 
 def test_tasks_and_files():
-    settings = Settings(methods=("ppm(pairs='all')", "tdm"), runs=1)
+    settings = Settings(methods=("ppm(pairs='all')", "tdm"), runs=1, rankers=(5,))
     tasks = list(all_tasks(settings))
     assert len(tasks) == 5
     result = RunResult("d", "ppm(pairs='all')", "perfect", 5, 1, 0, (1,), (0.5,), (0.5,), 0.1, 0.0, 0.0, 1.0, {})

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from multileave.study.results import RunResult, summarise
-from multileave.study.tables import Table, make_tables, reference_method, to_csv, to_latex, to_markdown
+from multileave.study.report_tables import make_tables, reference_method
+from multileave.study.results import RunResult
+from multileave.study.summaries import summarise
+from multileave.study.tables import Table, to_csv, to_latex, to_markdown
 
 HOSTILE = "evil|`*_<b>\\&%$#{}~^\"' [x](y)\n| - |"
 USERS = ("perfect", "navigational")

@@ -16,8 +16,8 @@ from multileave.cli.printing import print_json, table_console
 if TYPE_CHECKING:
     from multileave.data import GradedTopics
     from multileave.stats import Verdict
-    from multileave.study.results import Summary
     from multileave.study.settings import Settings
+    from multileave.study.summaries import Summary
     from multileave.study.tables import Table
 
 __all__ = ["study"]
@@ -57,18 +57,23 @@ def study(
         "study"
     ),
     against: Annotated[str, typer.Option(help="The method that significance marks speak of.")] = "ppm",
+    base: Annotated[str, typer.Option(help="The method that impressions to a verdict are compared with.")] = "tdm",
+    power: Annotated[float, typer.Option(help="The chance to find a difference, of impressions to a verdict.")] = 0.8,
+    level: Annotated[float, typer.Option(help="The significance level, of impressions to a verdict.")] = 0.05,
     jobs: Annotated[int, typer.Option(help="Processes; by default one per core.")] = 0,
     backend: Annotated[str, typer.Option(help="What joblib runs on: loky, dask, ray or spark.")] = "loky",
     scheduler: Annotated[str | None, typer.Option(help="The address of a Dask scheduler.")] = None,
     loads: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Measure how often methods err, with simulated users on learning-to-rank data or on TREC runs."""
+    """Measure what verdicts take, what users see and how often methods err, on learning-to-rank data or TREC runs."""
     from multileave.study.page import write_report
     from multileave.study.plots import require_matplotlib
-    from multileave.study.results import summarise
+    from multileave.study.power import effort
     from multileave.study.runner import run_study
+    from multileave.study.summaries import summarise
 
+    effort(power, level)  # says what is wrong with them before the study starts
     load(loads)
     require_matplotlib()
     files, repeats = _read_runs_option(runs, repeats)
@@ -86,12 +91,15 @@ def study(
                 grid, out, jobs=jobs or os.cpu_count() or 1, backend=backend, scheduler=scheduler, progress=tell
             )
         said = _judge_systems(grids[0], tell) if grids[0].run_files else None
-    summaries = summarise(results)
+    summaries = summarise(results, base=base, power=power, level=level)
     written = write_report(
         results,
         _described(grids),
         out,
         against=against,
+        base=base,
+        power=power,
+        level=level,
         command=["multileave", *sys.argv[1:]],
         first=() if said is None else (said.table,),
         verdicts=None if said is None else {f"{u} users, by {said.method}": v for u, v in said.verdicts.items()},
@@ -170,8 +178,6 @@ def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[
     from multileave.study.settings import PAPER_METHODS, Settings
 
     base = Settings.from_toml(path) if path else Settings()
-    if "run_files" in options and path is None:
-        options.setdefault("methods", ["recommended", *PAPER_METHODS])
     if not paper:
         grid = base.changed(**options)
         if grid.data is not None and "datasets" not in options and grid.datasets == Settings.datasets:
@@ -192,7 +198,8 @@ def _grids(options: dict[str, Any], path: Path | None, *, paper: bool) -> "list[
         names = [d.name for d in found if not many or len(d.rankers or ()) >= 40]
         counts = [40] if many else [5, 15]
         if names:
-            grids.append(base.changed(**{"datasets": names, "rankers": counts, **options}))
+            methods = PAPER_METHODS if base.methods == Settings().methods else base.methods
+            grids.append(base.changed(**{"datasets": names, "rankers": counts, "methods": methods, **options}))
     return grids
 
 
@@ -269,39 +276,26 @@ def _print_verdicts(said: _Systems) -> None:
 
 
 def _print_summaries(summaries: "list[Summary]", grids: "list[Settings]", out: Path, written: list[str]) -> None:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     console = table_console()
-    methods = list(dict.fromkeys(summary.method for summary in summaries))
     held_out = not grids[0].run_files
+    if any(summary.impressions_to_verdict is not None for summary in summaries):
+        _print_by_method(
+            "impressions to a verdict, median over pairs of rankers", summaries,
+            lambda one: one.impressions_to_verdict, lambda one: f"{one.impressions_to_verdict:,.0f}",
+        )  # fmt: skip
+    if any(summary.ndcg_to_mean is not None for summary in summaries):
+        _print_by_method(
+            "NDCG of the pages shown, in per cent of the mean of the rankers' own pages", summaries,
+            lambda one: None if one.ndcg_to_mean is None else -one.ndcg_to_mean,
+            lambda one: f"{100 * (one.ndcg_to_mean or 0.0):.1f}",
+        )  # fmt: skip
     title = "binary error against held-out NDCG@10, and against that on the queries issued"
-    table = Table(box=box.ROUNDED, title=title if held_out else "binary error against NDCG@10 by the qrels")
-    for name in ("data", "rankers", "user"):
-        table.add_column(name, no_wrap=True)
-    for name in methods:
-        table.add_column(escape(name), justify="right")
-    if held_out:
-        table.add_column("floor", justify="right", style="cyan")
-    rows: dict[tuple[str, int, str], dict[str, Any]] = {}
-    for summary in summaries:
-        rows.setdefault((summary.dataset, summary.rankers, summary.user), {})[summary.method] = summary
-    before = None
-    for (dataset, count, user), row in rows.items():
-        if before is not None and before != (dataset, count):
-            table.add_section()
-        before = dataset, count
-        best = min(_errors(one)[0] for one in row.values())
-        cells = []
-        for name in methods:
-            one = row.get(name)
-            text = "" if one is None else " ".join(f"{error:.3f}" for error in _errors(one))
-            cells.append(f"[bold green]{text}[/]" if one is not None and _errors(one)[0] == best else text)
-        if held_out:
-            cells.append(f"{next(iter(row.values())).floor:.3f}")
-        table.add_row(escape(dataset), str(count), escape(user), *cells)
-    console.print(table)
+    _print_by_method(
+        title if held_out else "binary error against NDCG@10 by the qrels", summaries,
+        lambda one: _errors(one)[0], lambda one: " ".join(f"{error:.3f}" for error in _errors(one)), floor=held_out,
+    )  # fmt: skip
     runs = max(summary.runs for summary in summaries)
     console.print(
         f"[dim]{grids[0].impressions:,} impressions, {runs} runs each."
@@ -312,3 +306,44 @@ def _print_summaries(summaries: "list[Summary]", grids: "list[Settings]", out: P
         )
     )
     console.print(f"In {escape(str(out))}: {', '.join(written)}", soft_wrap=True)
+
+
+def _print_by_method(
+    title: str,
+    summaries: "list[Summary]",
+    key: "Callable[[Summary], float | None]",
+    text: "Callable[[Summary], str]",
+    *,
+    floor: bool = False,
+) -> None:
+    """Print a row for every data set, number of rankers and user, the method with the least key in green."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    methods = list(dict.fromkeys(summary.method for summary in summaries))
+    table = Table(box=box.ROUNDED, title=title)
+    for name in ("data", "rankers", "user"):
+        table.add_column(name, no_wrap=True)
+    for name in methods:
+        table.add_column(escape(name), justify="right")
+    if floor:
+        table.add_column("floor", justify="right", style="cyan")
+    rows: dict[tuple[str, int, str], dict[str, Any]] = {}
+    for summary in summaries:
+        rows.setdefault((summary.dataset, summary.rankers, summary.user), {})[summary.method] = summary
+    before = None
+    for (dataset, count, user), row in rows.items():
+        if before is not None and before != (dataset, count):
+            table.add_section()
+        before = dataset, count
+        known = {name: value for name, one in row.items() if (value := key(one)) is not None}
+        best = min(known.values(), default=None)
+        cells = []
+        for name in methods:
+            shown = text(row[name]) if name in known else ""
+            cells.append(f"[bold green]{shown}[/]" if known.get(name) == best and shown else shown)
+        if floor:
+            cells.append(f"{next(iter(row.values())).floor:.3f}")
+        table.add_row(escape(dataset), str(count), escape(user), *cells)
+    table_console().print(table)

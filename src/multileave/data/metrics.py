@@ -15,7 +15,12 @@ from multileave.errors import DataError
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
-__all__ = ["METRICS", "average_precision", "dcg", "ndcg", "precision", "reciprocal_rank"]
+__all__ = [
+    "GAINS", "METRICS", "average_precision", "dcg", "discounts", "ideal_dcg", "ndcg", "precision", "reciprocal_rank",
+]  # fmt: skip
+
+GAINS: Floats = np.exp2(np.arange(256.0)) - 1.0
+"""The gain of every label: 2^label - 1."""
 
 
 def ndcg(data: QuerySet, cutoff: int = 10) -> Floats:
@@ -68,13 +73,26 @@ def _check_cutoff(cutoff: int) -> None:
         raise DataError(f"cutoff is {cutoff}; expected a rank from 1.")
 
 
+def ideal_dcg(data: QuerySet, cutoff: int = 10) -> Floats:
+    """Return the DCG at a cutoff of the best ranking of every query, shape (Q,)."""
+    _check_cutoff(cutoff)
+    best = np.zeros(len(data))
+    fill_ideals(data.offsets, data.labels, GAINS, discounts(cutoff), np.zeros(256, dtype=np.int64), best)
+    return best
+
+
+def discounts(cutoff: int) -> Floats:
+    """Return the discounts of DCG, from rank 1 to the cutoff."""
+    values: Floats = 1.0 / np.log2(np.arange(2, cutoff + 2))
+    return values
+
+
 def _mean_dcg(data: QuerySet, cutoff: int, *, normalised: bool) -> Floats:
     _check_cutoff(cutoff)
-    discount = 1.0 / np.log2(np.arange(2, min(cutoff, int(data.sizes.max())) + 2))
-    gain = np.exp2(np.arange(256.0)) - 1.0
+    cutoff = min(cutoff, int(data.sizes.max()))
+    best = ideal_dcg(data, cutoff) if normalised else np.ones(len(data))
     total = np.zeros(len(data.rankers))
-    counts = np.zeros(256, dtype=np.int64)
-    add_dcg(data.offsets, data.labels, data.rankings, data.lengths, normalised, gain, discount, counts, total)
+    add_dcg(data.offsets, data.labels, data.rankings, data.lengths, best, GAINS, discounts(cutoff), total)
     return total / len(data)
 
 
@@ -88,35 +106,38 @@ def _mean_binary(data: QuerySet, cutoff: int) -> tuple[Floats, Floats, Floats]:
 
 
 @kernel
-def add_dcg(offsets, labels, rankings, lengths, normalised, gain, discount, counts, total):  # type: ignore[no-untyped-def]
-    """Add every query's DCG, or NDCG, to the rankers' total (R,).
+def fill_ideals(offsets, labels, gain, discount, counts, best):  # type: ignore[no-untyped-def]
+    """Fill best (Q,) with every query's DCG of its documents in the order of their labels.
 
     gain: by label. discount: by position, to the cutoff. counts: zeros, one for every possible label.
     """
+    for q in range(len(best)):
+        highest = 0
+        for document in range(offsets[q], offsets[q + 1]):
+            counts[labels[document]] += 1
+            highest = max(highest, labels[document])
+        x = 0
+        for label in range(highest, -1, -1):
+            for _ in range(min(counts[label], len(discount) - x)):
+                best[q] += gain[label] * discount[x]
+                x += 1
+            counts[label] = 0
+
+
+@kernel
+def add_dcg(offsets, labels, rankings, lengths, best, gain, discount, total):  # type: ignore[no-untyped-def]
+    """Add every query's DCG, divided by its best (Q,), to the rankers' total (R,); gain and discount as above."""
     rankers = len(total)
     for q in range(len(offsets) - 1):
         first, size = offsets[q], offsets[q + 1] - offsets[q]
         seen = min(size, len(discount))
-        best = 1.0
-        if normalised:
-            best = 0.0
-            highest = 0
-            for document in range(first, first + size):
-                counts[labels[document]] += 1
-                highest = max(highest, labels[document])
-            x = 0
-            for label in range(highest, -1, -1):
-                for _ in range(min(counts[label], seen - x)):
-                    best += gain[label] * discount[x]
-                    x += 1
-                counts[label] = 0
-        if best > 0.0:
+        if best[q] > 0.0:
             for r in range(rankers):
                 at = rankers * first + r * size
                 found = 0.0
                 for x in range(min(seen, lengths[q, r])):
                     found += gain[labels[first + rankings[at + x]]] * discount[x]
-                total[r] += found / best
+                total[r] += found / best[q]
 
 
 @kernel

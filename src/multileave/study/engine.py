@@ -17,12 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from multileave.data import QuerySet
+from multileave.data.metrics import GAINS, discounts, ideal_dcg
 from multileave.data.queries import Longs
 from multileave.errors import DataError
 from multileave.impression import ABSENT, Ints
 from multileave.kernels import Kernel, kernel
 from multileave.methods.base import Method, get_method
-from multileave.outcome import ADDING, Floats, preference_matrix
+from multileave.outcome import TOLERANCE, Floats, Kind, preference_matrix
 from multileave.random import Seed, below, seed_state
 
 __all__ = ["Packed", "Simulation", "User", "pack", "simulate"]
@@ -52,11 +53,13 @@ class Packed:
     """The queries' blocks and rows one after another, where each query starts, and the most documents of one.
 
     blocks: int32, flat. rows: int32 (N, R). starts: int64 (Q, 2), of the blocks and of the rows.
+    ideals: (Q,), the DCG of the best page of each query.
     """
 
     blocks: Ints
     rows: Ints
     starts: Longs
+    ideals: Floats
     documents: int
 
 
@@ -73,7 +76,7 @@ def pack(data: QuerySet, method: Method, k: int) -> Packed:
     end, row, documents = pack_queries(
         data.offsets, data.labels, data.rankings, data.lengths, depths, blocks, rows, starts, number
     )
-    return Packed(blocks[:end], rows[:row], starts, int(documents))
+    return Packed(blocks[:end], rows[:row], starts, ideal_dcg(data, k), int(documents))
 
 
 @kernel
@@ -141,7 +144,62 @@ def keep(*arguments: Any) -> int:
 
 
 def add(*arguments: Any) -> None:
-    """Stand in `simulate` for what adds up credits of the method's kind."""
+    """Stand in `simulate` for what adds up preferences of the method's kind, and their squares."""
+
+
+@kernel
+def add_differences(values, total, squares):  # type: ignore[no-untyped-def]
+    """Add (1, R) credits to a total of that shape, and the products of every two to squares.
+
+    All R columns are added, though those above the diagonal would do: rows of one length are faster.
+    """
+    rankers = squares.shape[0]
+    credits = values[0]
+    for n in range(rankers):
+        ours, row = credits[n], squares[n]
+        total[0, n] += ours
+        for m in range(rankers):
+            row[m] += ours * credits[m]
+
+
+@kernel
+def add_wins(values, total, squares):  # type: ignore[no-untyped-def]
+    """Add 1 to total (R, R) at [n, m] if ranker n has more of the (1, R) credits than m; squares follow from it.
+
+    Where few rankers have credit only their rows and columns change.
+    """
+    rankers = total.shape[0]
+    credits = values[0]
+    largest = 0.0
+    some = 0
+    for n in range(rankers):
+        largest = max(largest, abs(credits[n]))
+        some += credits[n] != 0.0
+    least = TOLERANCE * largest
+    few = 8 * some < rankers
+    for n in range(rankers):
+        ours, row = credits[n], total[n]
+        if few and ours == 0.0:
+            continue
+        for m in range(rankers):
+            row[m] += 1.0 if ours - credits[m] > least else 0.0
+        if few and ours < -least:
+            for m in range(rankers):
+                total[m, n] += 1.0 if credits[m] == 0.0 else 0.0
+
+
+@kernel
+def add_preferences(values, total, squares):  # type: ignore[no-untyped-def]
+    """Add the upper triangle of (R, R) preferences, and of their squares."""
+    rankers = total.shape[0]
+    for n in range(rankers):
+        row, sums, products = values[n], total[n], squares[n]
+        for m in range(n + 1, rankers):
+            sums[m] += row[m]
+            products[m] += row[m] * row[m]
+
+
+ADDING: dict[Kind, Kernel] = {"difference": add_differences, "sign": add_wins, "matrix": add_preferences}
 
 
 @kernel
@@ -174,18 +232,19 @@ def keep_read(shown, clicks, entering, below, late):  # type: ignore[no-untyped-
 
 
 @kernel
-def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, values, total, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Show pages for queries chosen uniformly, and add up what the clicks say.
+def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, values, sums, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Show pages for queries chosen uniformly, and add up what the clicks say and how good the pages are.
 
-    packed: blocks, rows and starts, see `Packed`. k: results on a page.
+    packed: blocks, rows, starts and ideals, see `Packed`, and the gains and discounts of DCG. k: results on a page.
     reads: 1 or 0 for whether the draw reads ranks, and whether credit reads ranks and notes; how many
         documents below the last click credit reads, -1 for all; 1 or 0 for whether it reads late ones
         among them, see `Method`.
     scratch: shown, note, stat, labels, clicks and drawn, which has a row of ranks for each drawn document.
     out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
-    total: (1, R) credits for a difference, (R, R) preferences otherwise.
+    sums: total and squares, of the shapes that `add` takes, and DCG and NDCG of the pages.
     """
-    blocks, rows, starts = packed
+    blocks, rows, starts, ideals, gains, discount = packed
+    total, squares, quality = sums
     draw_reads_ranks, credit_reads_ranks, credit_reads_note, credit_reads_below, credit_reads_late = reads
     rankers = values.shape[1]
     shown, note, stat, labels, clicks, drawn = scratch
@@ -207,8 +266,14 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             top, entering, ranks[: draw_reads_ranks * documents], lengths, k, params, rng,
             shown, note, stat, work_i, work_f,
         )  # fmt: skip
+        dcg = 0.0
         for x in range(m):
             labels[x] = blocks[at + shown[x]]
+            if x < k:
+                dcg += gains[labels[x]] * discount[x]
+        quality[0] += dcg
+        if dcg > 0.0:
+            quality[1] += dcg / ideals[q]
         if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
             continue
         m = keep(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
@@ -222,7 +287,7 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             drawn[: credit_reads_ranks * m], lengths, note[: credit_reads_note * m], clicks[:m], k, params,
             out, work_i, work_f,
         )  # fmt: skip
-        add(values, total)
+        add(values, total, squares)
 
 
 class Simulation:
@@ -279,7 +344,12 @@ class Simulation:
         matrix = self.method.outcome == "matrix"
         self._values = np.zeros((rankers if matrix else 1, rankers))
         self._out = self._values if matrix else self._values[0]
-        self._total = np.zeros((1 if self.method.outcome == "difference" else rankers, rankers))
+        kind = self.method.outcome
+        self._total = np.zeros((1 if kind == "difference" else rankers, rankers))
+        self._squares = np.zeros((0, 0) if kind == "sign" else (rankers, rankers))
+        self._quality = np.zeros(2)
+        kept = self._packed
+        self._read = kept.blocks, kept.rows, kept.starts, kept.ideals, GAINS, discounts(k)
         integers, floats = self.method.workspace(rankers, self._packed.documents, k)
         self._work = np.empty(integers, dtype=np.int32), np.empty(floats)
         length = k + self.method.beyond()
@@ -297,7 +367,30 @@ class Simulation:
         """The sum of all impressions' preferences, (R, R): [n, m] > 0 where ranker n is preferred to m."""
         if self.method.outcome == "difference":
             return preference_matrix("difference", self._total[0])
-        return self._total.copy()
+        return self._total - self._total.T  # wins less losses; of a matrix the upper triangle is kept
+
+    @property
+    def variances(self) -> Floats:
+        """The variance of every pair's preference from one impression to the next, (R, R)."""
+        if self.method.outcome == "sign":
+            squares = self._total + self._total.T
+        elif self.method.outcome == "matrix":
+            squares = self._squares + self._squares.T
+        else:
+            own = np.diag(self._squares)
+            squares = own[:, None] + own[None, :] - 2.0 * self._squares
+        count = max(self.impressions, 1)
+        return np.maximum(squares / count - (self.preferences / count) ** 2, 0.0)
+
+    @property
+    def dcg_shown(self) -> float:
+        """The mean DCG of the pages that users saw."""
+        return float(self._quality[0] / max(self.impressions, 1))
+
+    @property
+    def ndcg_shown(self) -> float:
+        """The mean NDCG of the pages that users saw, of queries without relevant documents 0."""
+        return float(self._quality[1] / max(self.impressions, 1))
 
     def compile(self) -> None:
         """Compile the loop now rather than at the first impression."""
@@ -328,7 +421,7 @@ class Simulation:
         method = self.method
         self._loop(
             impressions,
-            (self._packed.blocks, self._packed.rows, self._packed.starts),
+            self._read,
             self.k,
             (
                 int(method.draw_reads_ranks),
@@ -343,7 +436,7 @@ class Simulation:
             self._scratch,
             self._out,
             self._values,
-            self._total,
+            (self._total, self._squares, self._quality),
             *self._work,
         )
         self.impressions += impressions

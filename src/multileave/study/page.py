@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from multileave.stats import Verdict
-from multileave.study.plots import error_figure, require_matplotlib, save
-from multileave.study.results import RunResult, Summary, main_truth, summarise, write_aside
-from multileave.study.tables import FLOOR, MARKS, TRUTHS, Cell, Table, make_tables, to_csv, to_latex, to_markdown
+from multileave.study.plots import error_figure, power_figure, require_matplotlib, save
+from multileave.study.power import LEVEL, POWER
+from multileave.study.report_tables import TRUTHS, make_tables
+from multileave.study.results import RunResult, main_truth, write_aside
+from multileave.study.summaries import BASE, Summary, summarise
+from multileave.study.tables import FLOOR, MARKS, Cell, Table, to_csv, to_latex, to_markdown
 from multileave.version import __version__
 
 __all__ = ["Picture", "html_page", "write_report"]
@@ -42,22 +45,28 @@ def write_report(
     command: Sequence[str] | str | None = None,
     first: Sequence[Table] = (),
     verdicts: Mapping[str, Verdict] | None = None,
+    base: str = BASE,
+    power: float = POWER,
+    level: float = LEVEL,
 ) -> list[Path]:
     """Write all that a study found into a folder, and return the files.
 
     results: those of one study. settings: what made them, as shown on the page.
     against, paired: the tests of significance, see `multileave.study.tables.make_tables`.
     command: the command line that made them, by default settings["command"].
-    first: tables to stand before those of errors. verdicts: by name, such as that of the user.
+    first: tables before all others. verdicts: by name, such as that of the user.
+    base, power, level: of impressions to a verdict, see `multileave.study.summaries.summarise`.
 
     Files: tables.md, tables.tex, results.csv (a line per data set, user, number of rankers and method),
-    summary.json (the same, with settings and version), errors-R-rankers.png and .pdf for each number of
-    rankers R, index.html. Tables come first: they are there even if Matplotlib, for the rest, is not.
+    summary.json (the same, with settings and version), for each number of rankers R power-R-rankers.png and .pdf and
+    errors-R-rankers.png and .pdf, and index.html. Tables come first: they are there even if Matplotlib, for the
+    rest, is not.
     """
     results = list(results)
     out = Path(out)
-    summaries = summarise(results)
-    tables = [*first, *make_tables(results, against=against, paired=paired)]
+    test: Any = {"base": base, "power": power, "level": level}
+    summaries = summarise(results, **test)
+    tables = [*first, *make_tables(results, against=against, paired=paired, **test)]
     judged = verdicts or {}
     document = {
         "version": __version__,
@@ -78,18 +87,30 @@ def write_report(
 
     require_matplotlib()
     truth = main_truth(results)
-    pictures: dict[int, Picture] = {}
+    pictures: dict[int, list[Picture]] = {}
     for rankers in sorted({result.rankers for result in results if result.user != "random"}):
-        figure = error_figure(results, rankers)
-        for form in ("png", "pdf"):
-            write(f"errors-{rankers}-rankers.{form}", save(figure, form))
-        pictures[rankers] = Picture(
-            save(figure, "svg"),
-            float(figure.get_figwidth()),
-            f"Binary error against {TRUTHS[truth]} over impressions, {rankers} rankers. Bands: 95 % interval of the "
-            f"mean over runs.{' Dashed: the floor.' if truth == 'heldout' else ''}",
-            f"Binary error over impressions for {rankers} rankers; the tables hold the values at the end.",
-        )
+        figures = {}
+        if any(result.preferences and result.ndcg_rankers for result in results if result.rankers == rankers):
+            figures["power"] = power_figure(results, rankers, power=power, level=level)
+        figures["errors"] = error_figure(results, rankers)
+        for name, figure in figures.items():
+            for form in ("png", "pdf"):
+                write(f"{name}-{rankers}-rankers.{form}", save(figure, form))
+        words = {
+            "power": (
+                "Impressions to a verdict (median over pairs, with quartiles) against NDCG of the pages shown, "
+                f"{rankers} rankers. Right and low is best; dashed: the mean of the rankers' own pages.",
+                f"Impressions to a verdict against the quality of pages for {rankers} rankers, as in the tables.",
+            ),
+            "errors": (
+                f"Binary error against {TRUTHS[truth]} over impressions, {rankers} rankers. Bands: 95 % interval of "
+                f"the mean over runs.{' Dashed: the floor.' if truth == 'heldout' else ''}",
+                f"Binary error over impressions for {rankers} rankers; the tables hold the values at the end.",
+            ),
+        }
+        pictures[rankers] = [
+            Picture(save(figure, "svg"), float(figure.get_figwidth()), *words[name]) for name, figure in figures.items()
+        ]
     if command is None:
         command = settings.get("command")
     write("index.html", html_page(tables, pictures, summaries, settings, command=command, verdicts=judged))
@@ -98,7 +119,7 @@ def write_report(
 
 def html_page(
     tables: Sequence[Table],
-    pictures: Mapping[int, Picture],
+    pictures: Mapping[int, Sequence[Picture]],
     summaries: Sequence[Summary],
     settings: Mapping[str, Any],
     *,
@@ -117,8 +138,8 @@ def html_page(
             if table.notes not in noted:
                 noted.add(table.notes)
                 parts.append(f'<p class="note">{_text(table.notes)}</p>')
-            if number == 0 and rankers in pictures:
-                parts.append(_html_picture(pictures[rankers]))
+            if number == 0:
+                parts += map(_html_picture, pictures.get(rankers, ()))
         parts.append("</section>")
     parts.append(_made_by({key: value for key, value in settings.items() if key not in ("title", "command")}, command))
     return PAGE.format(title=title, style=STYLE, body="\n".join(parts), version=escape(__version__))

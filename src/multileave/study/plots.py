@@ -1,4 +1,4 @@
-"""Plots: error over impressions, a panel per user and data set, a line per method.
+"""Plots, a panel per user and data set: error over impressions, and what verdicts take against what users see.
 
 Lines differ in colour (of Okabe and Ito, told apart by the colour-blind), in marker and, past the
 seventh method, in dashes, so they survive a printer without colours. Matplotlib is used through its
@@ -8,20 +8,22 @@ objects and never through pyplot, and files hold no date: the same results give 
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multileave.errors import DataError, MissingExtra
 from multileave.outcome import Floats
-from multileave.study.results import RunResult, errors_of, gather, main_truth, mean_floor, row_names, t_quantile
+from multileave.study.power import LEVEL, POWER, quartiles
+from multileave.study.results import RunResult, errors_of, gather, main_truth, row_names
+from multileave.study.summaries import mean_floor, pages_of, t_quantile, verdicts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["curve", "error_figure", "require_matplotlib", "save"]
+__all__ = ["curve", "error_figure", "power_figure", "require_matplotlib", "save"]
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
@@ -79,14 +81,70 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | Non
     were held out. Users who click at random are
     left out, for to them no ranker is better. Bands are 95 % intervals of the mean over runs.
     """
+    chosen = _chosen(results, rankers)
+    told = truth or main_truth(chosen)
+
+    def panel(axes: "Axes", runs: list[RunResult], methods: list[str]) -> tuple[dict[str | None, Any], float]:
+        drawn = _panel(axes, runs, methods, told)
+        _dress(axes, chosen[0].impressions)
+        return drawn
+
+    return _figure(chosen, panel, "impressions", "binary error", floor=told == "heldout")
+
+
+def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = POWER, level: float = LEVEL) -> "Figure":
+    """Return what a verdict takes against the quality of the pages shown meanwhile, for one number of rankers.
+
+    A marker for every method: across, NDCG of the pages shown relative to the mean of the rankers' own pages; up,
+    the median over pairs of the impressions to a verdict, with its quartiles. Right and low is best.
+    """
+    chosen = [result for result in _chosen(results, rankers) if result.preferences and result.ndcg_rankers]
+    if not chosen:
+        raise DataError(f"results of {rankers} rankers do not hold what verdicts take. Run the study again.")
+
+    def panel(axes: "Axes", runs: list[RunResult], methods: list[str]) -> tuple[dict[str | None, Any], float]:
+        handles: dict[str | None, Any] = {}
+        of_method = gather(runs, lambda result: result.method)
+        for number, method in enumerate(methods):
+            if method not in of_method:
+                continue
+            quality = 100.0 * pages_of(of_method[method]).get("ndcg_to_mean", math.nan)
+            needed = [n for run in of_method[method] for n in verdicts_of(run, power, level)]
+            middle, low, high = quartiles([min(n, 1e12) for n in needed])
+            handles[method] = axes.errorbar(
+                [quality], [middle], yerr=[[middle - low], [high - middle]],
+                color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], markersize=5.5,
+                elinewidth=0.7, capsize=1.5, linestyle="none", markeredgecolor="white", markeredgewidth=0.4,
+            )  # fmt: skip
+        axes.axvline(100.0, color=FLOOR, linestyle=(0, (3, 2)), linewidth=0.7, zorder=0.5)
+        axes.set_yscale("log")
+        _plain_axes(axes)
+        return handles, math.nan
+
+    across = "NDCG of the pages shown, % of the mean ranker's own"
+    return _figure(chosen, panel, across, "impressions to a verdict", floor=False)
+
+
+def _chosen(results: Iterable[RunResult], rankers: int) -> list[RunResult]:
+    chosen = [result for result in results if result.rankers == rankers and result.user != "random"]
+    if not chosen:
+        raise DataError(f"there are no results of {rankers} rankers with users who tell them apart.")
+    return chosen
+
+
+def _figure(
+    chosen: list[RunResult],
+    panel: "Callable[[Axes, list[RunResult], list[str]], tuple[dict[str | None, Any], float]]",
+    across: str,
+    up: str,
+    *,
+    floor: bool,
+) -> "Figure":
+    """Return panels under a legend; panel draws one and returns its handles, and how far up to show it."""
     require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
 
-    chosen = [result for result in results if result.rankers == rankers and result.user != "random"]
-    if not chosen:
-        raise DataError(f"there are no results of {rankers} rankers with users who tell them apart.")
-    truth = truth or main_truth(chosen)
     names = row_names(result.dataset for result in chosen)
     cells = gather(chosen, lambda result: (names[result.dataset], result.user))
     rows = list(dict.fromkeys(names.values()))
@@ -95,7 +153,7 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | Non
 
     with matplotlib.rc_context(STYLE):
         width = max(LEFT + PANEL[0] * len(users), LEAST_WIDTH)
-        labels = [_line(method) for method in methods] + (["floor"] if truth == "heldout" else [])
+        labels = [_line(method) for method in methods] + (["floor"] if floor else [])
         columns = _columns(labels, width)
         legend = LEGEND_LINE * math.ceil(len(labels) / columns)
         figure = Figure(figsize=(width, BELOW + PANEL[1] * len(rows) + legend), layout="constrained")
@@ -106,19 +164,19 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | Non
             for j, user in enumerate(users):
                 axes: Axes = grid[i, j]
                 if (name, user) in cells:
-                    drawn, top = _panel(axes, cells[name, user], methods, truth)
+                    drawn, top = panel(axes, cells[name, user], methods)
                     handles |= drawn
                     tops.append(top)
                 else:
                     axes.text(0.5, 0.5, "no runs", ha="center", va="center", color=FLOOR, transform=axes.transAxes)
-                _dress(axes, chosen[0].impressions)
                 if i == 0:
                     axes.set_title(_line(user.replace("_", " ")), fontstyle="italic")
-            grid[i, 0].set_ylim(0.0, max(tops))
-            grid[i, 0].set_ylabel("\n".join([*textwrap.wrap(name, 26), "binary error"]))
-        figure.supxlabel("impressions", fontsize=8.0)
+            if not math.isnan(max(tops, default=math.nan)):
+                grid[i, 0].set_ylim(0.0, max(tops))
+            grid[i, 0].set_ylabel("\n".join([*textwrap.wrap(name, 26), up]))
+        figure.supxlabel(across, fontsize=8.0)
         figure.legend(
-            [*(handles[method] for method in methods), *([handles[None]] if truth == "heldout" else [])],
+            [*(handles[method] for method in methods), *([handles[None]] if floor else [])],
             labels,
             loc="outside upper center",
             ncols=columns,
@@ -196,6 +254,11 @@ def _dress(axes: "Axes", impressions: tuple[int, ...]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    _plain_axes(axes)
+
+
+def _plain_axes(axes: "Axes") -> None:
+    """Give a panel a faint grid, and no frame above and to the right."""
     axes.grid(True, color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     for side in ("top", "right"):

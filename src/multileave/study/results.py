@@ -1,7 +1,7 @@
-"""Results: what one run found, as a file of its own, and what many runs say together.
+"""Results: what one run found, as a file of its own.
 
 The order of data sets, users and methods in everything made from results is the order in which they
-first appear. Means are sums rounded once, so they do not depend on the order of the runs.
+first appear.
 """
 
 import json
@@ -9,7 +9,7 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
@@ -18,28 +18,18 @@ from typing import Any, TypeVar
 from multileave.errors import DataError
 
 __all__ = [
-    "RANDOM_USERS",
     "RunResult",
-    "Summary",
     "at_end",
-    "bias_of",
     "errors_of",
     "gather",
     "group_of",
     "main_truth",
-    "mean",
-    "mean_floor",
-    "p_value",
     "row_names",
-    "spread",
-    "summarise",
-    "t_quantile",
     "write_aside",
-    "z_bound",
 ]
 
-RANDOM_USERS = ("random", "almost_random")  # those whose clicks a method should find no preference in
-
+# Fields that files of earlier versions lack.
+LATER = frozenset({"preferences", "variances", "dcg_shown", "ndcg_shown", "ndcg_rankers"})
 LETOR_3 = "LETOR 3.0"
 LETOR_3_SETS = 6
 
@@ -60,6 +50,10 @@ class RunResult:
         |mean / standard error| over pairs of rankers. Not a number where there is none.
     seconds: how long the simulation took.
     other: errors at each checkpoint against further truths, by name.
+    preferences, variances: of each pair of rankers, n before m in the order of the rankers, the mean preference of
+        one impression and its variance; empty in results of earlier versions.
+    dcg_shown, ndcg_shown: of the pages that users saw. ndcg_rankers: NDCG of each ranker's own pages, at the same
+        cutoff, on the same queries. Not a number, or empty, in results of earlier versions.
     """
 
     dataset: str
@@ -76,6 +70,11 @@ class RunResult:
     bias_z: float
     seconds: float
     other: dict[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    preferences: tuple[float, ...] = ()
+    variances: tuple[float, ...] = ()
+    dcg_shown: float = math.nan
+    ndcg_shown: float = math.nan
+    ndcg_rankers: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         steps = self.impressions
@@ -92,6 +91,13 @@ class RunResult:
             wrong = [x for x in errors if not 0.0 <= x <= 1.0]
             if wrong:
                 raise DataError(f"{name} holds {wrong[0]}; an error is a share of pairs, from 0 to 1.")
+        pairs = math.comb(self.rankers, 2)
+        for name in ("preferences", "variances"):
+            values = getattr(self, name)
+            if len(values) not in (0, pairs) or not all(map(math.isfinite, values)):
+                raise DataError(
+                    f"{name} has {len(values)} values; expected {pairs} numbers, one for each pair, or none."
+                )
         if not 0.0 <= self.seconds < math.inf:
             raise DataError(f"seconds is {self.seconds}; expected a number from 0.")
 
@@ -106,9 +112,9 @@ class RunResult:
         for name in ("rankers", "fold", "run"):
             document[name] = int(document[name])
         document["impressions"] = [int(x) for x in self.impressions]
-        for name in ("error_heldout", "error_same_queries"):
+        for name in ("error_heldout", "error_same_queries", "preferences", "variances", "ndcg_rankers"):
             document[name] = None if document[name] is None else [float(x) for x in document[name]]
-        for name in ("floor", "bias", "bias_z", "seconds"):
+        for name in ("floor", "bias", "bias_z", "seconds", "dcg_shown", "ndcg_shown"):
             value = document[name]
             document[name] = float(value) if value is not None and math.isfinite(value) else None
         document["other"] = {name: [float(x) for x in errors] for name, errors in self.other.items()}
@@ -120,8 +126,8 @@ class RunResult:
         if not isinstance(document, Mapping):
             raise DataError(f"found {type(document).__name__}; expected an object with the fields of one run.")
         known = {f.name for f in fields(cls)}
-        if document.keys() != known:
-            odd = sorted(map(str, document.keys() ^ known))
+        if not known - LATER <= document.keys() <= known:
+            odd = sorted(map(str, (document.keys() ^ known) - (LATER - document.keys())))
             raise DataError(f"the fields differ from those of this version in {', '.join(odd)}.")
         values = dict(document)
         try:
@@ -135,8 +141,10 @@ class RunResult:
                 values["error_heldout"] = tuple(float(x) for x in values["error_heldout"])
                 values["floor"] = float(values["floor"])
             values["error_same_queries"] = tuple(float(x) for x in values["error_same_queries"])
-            for name in ("bias", "bias_z"):
-                values[name] = math.nan if values[name] is None else float(values[name])
+            for name in ("preferences", "variances", "ndcg_rankers"):
+                values[name] = tuple(float(x) for x in values.get(name, ()))
+            for name in ("bias", "bias_z", "dcg_shown", "ndcg_shown"):
+                values[name] = math.nan if values.get(name) is None else float(values[name])
             values["seconds"] = float(values["seconds"])
             values["other"] = {name: tuple(float(x) for x in errors) for name, errors in values["other"].items()}
         except (TypeError, ValueError, AttributeError) as error:
@@ -156,48 +164,6 @@ class RunResult:
             raise DataError(
                 f"{os.fspath(path)} is not the result of a run: {error} Delete it and run again."
             ) from error
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What all runs of one method say for one data set, user and number of rankers.
-
-    Errors are means over runs after the last impression, with their standard deviations (n - 1; 0 for a
-    single run); those against held-out queries, and the floor, are None where no queries were held out.
-    impressions_per_second: of one process. For users who click (almost) at random, bias is the mean over
-    runs with its 95 % interval, bias_z the mean of the runs' largest |z| over pairs, and bias_found the
-    share of runs whose bias_z is beyond `z_bound`, 5 % at most without bias; None for other users. other:
-    mean errors against further truths.
-    """
-
-    dataset: str
-    method: str
-    user: str
-    rankers: int
-    error_heldout: float | None
-    error_heldout_sd: float | None
-    error_same_queries: float
-    error_same_queries_sd: float
-    floor: float | None
-    runs: int
-    impressions: int
-    impressions_per_second: float
-    bias: float | None = None
-    bias_low: float | None = None
-    bias_high: float | None = None
-    bias_z: float | None = None
-    bias_found: float | None = None
-    other: dict[str, float] = field(default_factory=dict, hash=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as a dictionary that is safe for JSON."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"other": dict(self.other)}
-
-
-def summarise(results: Iterable[RunResult]) -> list[Summary]:
-    """Return one record per data set, user, number of rankers and method."""
-    groups = gather(results, lambda result: (result.dataset, result.user, result.rankers, result.method))
-    return [_summary(runs) for runs in groups.values()]
 
 
 def gather(results: Iterable[RunResult], key: Callable[[RunResult], Key]) -> dict[Key, list[RunResult]]:
@@ -272,71 +238,6 @@ def main_truth(results: Iterable[RunResult]) -> str:
     return "same_queries" if any(result.error_heldout is None for result in results) else "heldout"
 
 
-def mean_floor(runs: Iterable[RunResult]) -> float | None:
-    """Return the mean floor of some runs, each choice of rankers counted once, or None where there is none."""
-    floors = {run.key: run.floor for run in runs}
-    known = [floor for floor in floors.values() if floor is not None]
-    return mean(known) if len(known) == len(floors) else None
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the mean, the same for every order of the values and exact where all are equal."""
-    return values[0] if min(values) == max(values) else math.fsum(values) / len(values)
-
-
-def spread(values: Sequence[float]) -> float:
-    """Return the standard deviation (n - 1), 0 for a single value.
-
-    >>> spread([1.0, 2.0, 3.0])
-    1.0
-    """
-    centre = mean(values)
-    return math.sqrt(math.fsum((x - centre) ** 2 for x in values) / max(len(values) - 1, 1))
-
-
-def t_quantile(runs: int) -> float:
-    """Return how many standard errors a 95 % interval of a mean over that many runs (two or more) reaches."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(runs - 1, 0.975))
-
-
-def p_value(ours: Sequence[float], theirs: Sequence[float], *, paired: bool = False) -> float:
-    """Return the p-value of the two-tailed t-test that two means are equal; Welch's unless paired.
-
-    Where nothing varies there is no t. The p-value is then that of the exact test: of the sign of all
-    differences if paired, else of the permutations of the two samples. One value says nothing: 1.
-
-    >>> round(p_value([0.1, 0.2, 0.3, 0.2], [0.3, 0.4, 0.5, 0.4]), 4)
-    0.0134
-    >>> round(p_value([0.1, 0.2, 0.3, 0.2], [0.3, 0.4, 0.5, 0.5], paired=True), 4)
-    0.0029
-    """
-    from scipy.special import stdtr
-
-    if paired:
-        differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-        if len(differences) < 2:
-            return 1.0
-        distance, error = mean(differences), spread(differences) / math.sqrt(len(differences))
-        freedom: float = len(differences) - 1
-        constant = 2.0 ** (1 - len(differences))
-        still = max(differences) - min(differences) <= 1e-12
-    else:
-        if min(len(ours), len(theirs)) < 2:
-            return 1.0
-        distance = mean(ours) - mean(theirs)
-        parts = [(spread(values) ** 2 / len(values), len(values) - 1) for values in (ours, theirs)]
-        variance = math.fsum(part for part, _ in parts)
-        error = math.sqrt(variance)
-        still = max(ours) == min(ours) and max(theirs) == min(theirs)
-        freedom = 1.0 if still else variance**2 / math.fsum(part**2 / free for part, free in parts)
-        constant = 2.0 / math.comb(len(ours) + len(theirs), len(ours))
-    if still:
-        return 1.0 if abs(distance) <= 1e-12 else min(constant, 1.0)
-    return float(2.0 * stdtr(freedom, -abs(distance) / error))
-
-
 def write_aside(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write a file beside its place and rename it, so that nobody ever sees half of it."""
     path = Path(path)
@@ -353,57 +254,3 @@ def _integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{value!r} is no integer")
     return value
-
-
-def _summary(runs: list[RunResult]) -> Summary:
-    first = runs[0]
-    heldout = [] if main_truth(runs) == "same_queries" else [at_end(run, "heldout") for run in runs]
-    same = [at_end(run, "same_queries") for run in runs]
-    impressions = first.impressions[-1]
-    seconds = math.fsum(run.seconds for run in runs)
-    return Summary(
-        dataset=first.dataset,
-        method=first.method,
-        user=first.user,
-        rankers=first.rankers,
-        error_heldout=mean(heldout) if heldout else None,
-        error_heldout_sd=spread(heldout) if heldout else None,
-        error_same_queries=mean(same),
-        error_same_queries_sd=spread(same),
-        floor=mean_floor(runs),
-        runs=len(runs),
-        impressions=impressions,
-        impressions_per_second=impressions * len(runs) / seconds if seconds > 0.0 else 0.0,
-        other={
-            truth: mean([at_end(run, truth) for run in runs if truth in run.other])
-            for truth in dict.fromkeys(name for run in runs for name in run.other)
-        },
-        **(bias_of(runs) if first.user in RANDOM_USERS else {}),
-    )
-
-
-def bias_of(runs: Sequence[RunResult]) -> dict[str, float]:
-    """Return the fields of a `Summary` about bias, as far as the runs have it."""
-    found: dict[str, float] = {}
-    values = [run.bias for run in runs if math.isfinite(run.bias)]
-    if values:
-        found["bias"] = mean(values)
-    if len(values) > 1:
-        half = t_quantile(len(values)) * spread(values) / math.sqrt(len(values))
-        found["bias_low"], found["bias_high"] = found["bias"] - half, found["bias"] + half
-    clearest = [run.bias_z for run in runs if math.isfinite(run.bias_z)]
-    if clearest:
-        found["bias_z"] = mean(clearest)
-        found["bias_found"] = sum(z > z_bound(runs[0].rankers) for z in clearest) / len(clearest)
-    return found
-
-
-def z_bound(rankers: int) -> float:
-    """Return what the largest |z| over all pairs of rankers exceeds in at most 5 % of runs without bias (Bonferroni).
-
-    >>> round(z_bound(2), 2), round(z_bound(15), 2)
-    (1.96, 3.49)
-    """
-    from scipy.special import ndtri
-
-    return -float(ndtri(0.025 / math.comb(rankers, 2)))

@@ -37,6 +37,7 @@ from multileave.methods.base import get_method
 from multileave.outcome import Floats
 from multileave.random import below, seed_state
 from multileave.study.engine import Packed, Simulation, pack
+from multileave.study.power import upper_pairs
 from multileave.study.results import RunResult, write_aside
 from multileave.study.scoring import binary_error, score_differences
 from multileave.study.settings import SYNTHETIC, Settings
@@ -138,6 +139,7 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
     truths = {name: score_differences(metric(users)) for name, metric in METRICS.items()}
     truth_same = truths.pop("ndcg@10")
     truth_held = None if heldout is None else score_differences(ndcg(heldout))
+    own_pages = tuple(ndcg(users, settings.k).tolist())
     packs: dict[int, Packed] = {}
     results = []
     for spec, name in task.pairs:
@@ -161,6 +163,8 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
                 tuple(binary_error(p, truth_same) for p in kept),
                 None if truth_held is None else binary_error(truth_same, truth_held), bias, bias_z, seconds,
                 {metric: tuple(binary_error(p, truth) for p in kept) for metric, truth in truths.items()},
+                upper_pairs(simulation.preferences / settings.impressions), upper_pairs(simulation.variances),
+                simulation.dcg_shown, simulation.ndcg_shown, own_pages,
             )
         )  # fmt: skip
     return results

@@ -37,9 +37,9 @@ class Settings:
     """
 
     datasets: tuple[str, ...] = (SYNTHETIC,)
-    methods: tuple[str, ...] = PAPER_METHODS
+    methods: tuple[str, ...] = ("recommended", *PAPER_METHODS)
     users: tuple[str, ...] = PAPER_USERS
-    rankers: tuple[int, ...] = (5,)
+    rankers: tuple[int, ...] = (2, 3, 5, 15)
     impressions: int = 10_000
     runs: int = 25
     folds: tuple[int, ...] = ()
