@@ -161,3 +161,104 @@ def test_leads_of_rounds():
 def test_parameters_are_checked(wrong):
     with pytest.raises(MethodError, match="expected an integer from"):
         ml.get_method(f"rpm({wrong})")
+
+
+class Drafted:
+    """Team drafts inferred as rounds, as a definition: what `DraftedRounds` is to be compared with."""
+
+    @staticmethod
+    def rounds(rankings, drawn, teams):
+        """The rounds of a draft, by the words of docs/theory.md; None for a document that is in none."""
+        shortest = min(map(len, rankings))
+        blocks, block = [], []
+        for x, team in enumerate(teams):
+            if team < 0 or team in [teams[z] for z in block]:
+                blocks, block = [*blocks, block], []
+            if team >= 0:
+                block = [*block, x]
+        found = {}
+        for number, places in enumerate([*blocks, block]):
+            before = set(drawn[: places[0]]) if places else set()
+            for x in places:
+                own = [d for d in rankings[teams[x]] if d not in before]
+                others = [z for z in places if z != x]
+                first = own[0] == drawn[x]
+                passed = any(
+                    drawn[x] in rankings[teams[z]]
+                    and rankings[teams[z]].index(drawn[x]) < rankings[teams[z]].index(drawn[z])
+                    for z in others
+                )
+                if others and first and not passed and places[-1] < shortest:
+                    found[x] = number
+        return found
+
+    @classmethod
+    def expectation(cls, prefix, rankings, user, relevant, k):
+        """E[P] over all drafts, exactly."""
+        method, drafted = ml.RoundPreference(), ml.TeamDraft(prefix=prefix)
+        total = [[F(0)] * len(rankings) for _ in rankings]
+        for drawn, teams, chance in drafted.lists(rankings, k):
+            found = cls.rounds(rankings, drawn, teams)
+            note = tuple(found.get(x, -1 - x) for x in range(len(drawn)))
+            for clicks, part in user.law([int(d in relevant) for d in drawn]):
+                score = method.score(rankings, drawn, note, clicks, k)
+                total = [
+                    [t + chance * part * s for t, s in zip(*rows, strict=True)]
+                    for rows in zip(total, score, strict=True)
+                ]
+        return total
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rankings=lists(), k=st.integers(1, 5), prefix=st.sampled_from(["neutral", "drafted"]), seed=st.integers(0, 999))
+def test_team_drafts_are_inferred_by_their_definition(rankings, k, prefix, seed):
+    from multileave.integrations.team_drafts import team_draft_impression
+
+    drafted = ml.TeamDraft(prefix=prefix).combine(rankings, k, seed=seed)
+    names = {str(n): ranking for n, ranking in enumerate(rankings)}
+    teams = [None if team < 0 else str(team) for team in drafted.note.tolist()]
+    impression = team_draft_impression(names, drafted.shown, teams)
+    found = Drafted.rounds(rankings, drafted.shown, drafted.note.tolist())
+    note = tuple(found.get(x, -1 - x) for x in range(len(drafted.shown)))
+    for clicks in ([0], range(0, len(note), 2)):
+        expected = ml.RoundPreference().score(rankings, drafted.shown, note, clicks, len(note))
+        assert ml.infer(impression, positions=clicks, method="rpm").preferences == pytest.approx(
+            np.array(expected, dtype=float)
+        )
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(rankings=lists(most=4), k=st.integers(1, 4), prefix=st.sampled_from(["neutral", "drafted"]), data=st.data())
+def test_team_drafts_of_any_lists_are_unbiased(rankings, k, prefix, data):
+    chances = data.draw(st.lists(st.fractions(0, 1, max_denominator=5), min_size=k, max_size=k))
+    user = theory.Independent(relevant=chances, other=chances)
+    assert not any(map(any, Drafted.expectation(prefix, rankings, user, (), k)))
+
+
+@pytest.mark.parametrize("user", [theory.Independent(relevant=(1, 1, 1), other=(0, 0, 0)), PRESETS["navigational"]])
+def test_team_drafts_never_prefer_the_dominated_ranker(user):
+    from multileave.theory.decide import dominators
+
+    seen = won = 0
+    for others in permutations(permutations("ABC"), 2):
+        rankings = (tuple("ABC"), *others)
+        for relevant in ({"A"}, {"C"}, {"A", "B"}, {"B", "C"}):
+            for better in dominators(rankings, frozenset(relevant), 2):
+                expected = Drafted.expectation("neutral", rankings, user, relevant, 2)[better]
+                assert min(expected) >= 0
+                seen, won = seen + 2, won + sum(value > 0 for value in expected)
+    assert won > seen / 2 > 0
+
+
+def test_what_can_be_read_by_what():
+    tdm, rpm, ppm, opm = map(ml.get_method, ("tdm", "rpm", "ppm", "opm"))
+    assert ppm.rereads(opm) is ppm
+    assert ml.get_method("ppm(hidden=False)").rereads(opm) is None
+    assert rpm.rereads(ml.get_method("rpm(lead=0)")) is rpm
+    assert rpm.rereads(ppm) is None
+    impression = ppm.combine(["ABC", "CBA"], k=2, seed=1)
+    assert ml.infer(impression, positions=[0], method="opm").kind == "matrix"
+    with pytest.raises(MethodError, match="rpm cannot infer impressions that ppm drew"):
+        ml.infer(impression, positions=[0], method="rpm")
+    with pytest.raises(ml.ImpressionError, match="needs them for each"):
+        ml.infer(tdm.combine(["ABC", "CBA"], k=2, seed=1), positions=[0], method="rpm")

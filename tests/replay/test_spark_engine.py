@@ -326,3 +326,12 @@ def test_the_missing_extra_is_an_error_of_ours(monkeypatch):
     monkeypatch.delitem(sys.modules, "multileave.replay.spark", raising=False)
     with pytest.raises(MissingExtra, match="pip install 'multileave\\[spark\\]'"):
         __import__("multileave.replay.spark")
+
+
+def test_another_method_infers_the_log_as_the_local_engine_does(cluster, tmp_path):
+    from multileave.replay import spark
+
+    log = make_log(60, methods=("ppm", "dpm"), pins=False)
+    write_parquet(tmp_path / "log.parquet", map(row, log), JOINED)
+    found = spark.replay(spark.read_log(cluster, [str(tmp_path)]), method="opm")
+    assert_same_replay(found, replay(tmp_path, method="opm"))

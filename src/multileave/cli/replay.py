@@ -48,6 +48,14 @@ def replay(
             "ubi-team-draft: UBI queries, and events that name the ranker of each hit.",
         ),
     ] = "multileave",
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="Infer as this method would: rpm reads team drafts that kept ranks; ppm, dpm and opm read the "
+            "lists of each other. By default the method that drew the lists.",
+            show_default=False,
+        ),
+    ] = None,
     unit: Annotated[
         str | None,
         typer.Option(
@@ -107,6 +115,7 @@ def replay(
             cap=cap,
             quarantine=None if out is None else out / wrong_rows,
             progress=step,
+            method=method,
         )
     if out is not None:
         _write(out, found)

@@ -12,9 +12,13 @@ So this is assumed:
   looked at then;
 - a hit that names no ranker belongs to none of them.
 
+Where a query's attributes hold `rankings` (each ranker's own list) and `teams` (the ranker of each hit), beside the
+hits in `query_response_hit_ids`, the whole page and its ranks are known, and any of this can be left to them.
+
 The join is DuckDB's, out of core; each query becomes a row of our own format with what is known of its page.
 """
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +32,7 @@ import pyarrow as pa
 
 from multileave.errors import DataError
 from multileave.impression import FORMAT_VERSION
+from multileave.integrations.team_drafts import team_draft_impression
 from multileave.integrations.ubi import (
     Paths,
     attributes_of,
@@ -38,6 +43,7 @@ from multileave.integrations.ubi import (
     time_of,
     unwrapped,
 )
+from multileave.methods.base import Method
 from multileave.methods.team_draft import TeamDraft
 from multileave.replay.credit import MOST_DRAWN
 from multileave.replay.engine import Progress, replay
@@ -59,6 +65,7 @@ QUERIES = pa.schema(
         ("unit", pa.string()),
         ("time", pa.int64()),
         ("test", pa.string()),
+        ("page", pa.string()),
         ("file", pa.string()),
         ("line", pa.int64()),
     ]
@@ -96,6 +103,7 @@ def replay_team_draft(
     filesystem: Any = None,
     memory: str | None = None,
     progress: Progress | None = None,
+    method: str | Method | None = None,
 ) -> Replay:
     """Infer UBI queries whose events name the ranker of each hit, as a team draft does.
 
@@ -118,7 +126,7 @@ def replay_team_draft(
                 database.close()
             found = replay(
                 log, actions=actions, dwell=dwell, window=window, cap=cap, workers=workers, progress=progress,
-                whole_pages=False,
+                whole_pages=False, method=method,
             )  # fmt: skip
     finally:
         wrong.close()
@@ -212,7 +220,26 @@ def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
         "unit": None if unit is None else id_text(query_fields(row, attributes).get(unit)),
         "time": read_time(time_of(row)),
         "test": id_text(attributes.get("ab_test_id")),
+        "page": _page(row, attributes),
     }
+
+
+def _page(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> str | None:
+    """Return the page of a query with the teams of its hits and the rankers' own lists, as JSON, if it is logged."""
+    if "rankings" not in attributes or "teams" not in attributes:
+        return None
+    held = {name: attributes[name] for name in ("rankings", "teams")}
+    held["shown"] = row.get("query_response_hit_ids")
+    try:
+        page = {name: json.loads(value) if isinstance(value, str) else value for name, value in held.items()}
+        lists = {str(name): [id_text(document_text(d)) for d in ranking] for name, ranking in page["rankings"].items()}
+        shown = [id_text(document_text(d)) for d in page["shown"]]
+        team_draft_impression(lists, shown, page["teams"])
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise RowError(
+            "malformed", f"'rankings', 'teams' and 'query_response_hit_ids' are not a team draft: {error}"
+        ) from error
+    return json.dumps({"rankings": lists, "shown": shown, "teams": page["teams"]})
 
 
 def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -263,7 +290,8 @@ class _Pages:
             "SELECT DISTINCT coalesce(event_test, ''), ranker FROM events WHERE ranker IS NOT NULL ORDER BY ALL"
         ).fetchall():
             self.rankers.setdefault(test, []).append(ranker)
-        if not any(len(names) > 1 for names in self.rankers.values()):
+        logged = self._number("SELECT count(*) FROM queries WHERE page IS NOT NULL")
+        if not logged and not any(len(names) > 1 for names in self.rankers.values()):
             named = ", ".join(name for names in self.rankers.values() for name in names) or "none"
             raise DataError(
                 f"the events name {named} as rankers; expected two or more, in event_attributes.search_config or "
@@ -281,7 +309,7 @@ class _Pages:
             rows = list(group)
             query, events = rows[0], [row for row in rows if row["action"] is not None]
             rankers = self.rankers.get(self._test(query, events), [])
-            if len(rankers) < 2:
+            if len(rankers) < 2 and query["page"] is None:
                 self.counts.filtered += 1
                 self.counts.clicks_of_other_rows += len(events)
                 continue
@@ -307,7 +335,9 @@ class _Pages:
 
 
 def _row(query: dict[str, Any], events: list[dict[str, Any]], rankers: list[str]) -> dict[str, Any]:
-    """Return a query as a row of `JOINED`: an impression of tdm whose page is what its events name."""
+    """Return a query as a row of `JOINED`: an impression of tdm whose page is logged, or what its events name."""
+    if query["page"] is not None:
+        return _logged_row(query, events)
     teams: dict[str, str | None] = {}
     for event in events:
         document, ranker = event["document"], event["ranker"]
@@ -338,6 +368,27 @@ def _row(query: dict[str, Any], events: list[dict[str, Any]], rankers: list[str]
         "clicks": [
             {
                 "position": places[event["document"]],
+                "action": event["action"],
+                "timestamp": event["event_time"],
+                "dwell": event["dwell"],
+            }
+            for event in events
+        ],
+    }
+
+
+def _logged_row(query: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a query whose page, teams and rankings were logged as a row of `JOINED`."""
+    impression = team_draft_impression(**json.loads(query["page"])).to_dict()
+    return {
+        **impression,
+        "impression_id": query["query_id"],
+        "timestamp": query["time"],
+        "user_id": query["unit"],
+        "ranks": [rank for ranks in impression["ranks"] for rank in ranks],
+        "clicks": [
+            {
+                "document": event["document"],
                 "action": event["action"],
                 "timestamp": event["event_time"],
                 "dwell": event["dwell"],

@@ -143,6 +143,10 @@ class Method:
             {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default},
         )
 
+    def rereads(self, drawn: "Method") -> "Method | None":
+        """Return what infers impressions that another method drew as this one would, None where that cannot be."""
+        return self if drawn == self else None
+
     def combine(
         self,
         rankings: RankingsLike,
@@ -237,12 +241,15 @@ def infer(
     clicks: Iterable[Hashable] = (),
     *,
     positions: Iterable[int] = (),
+    method: str | Method | None = None,
 ) -> Outcome:
     """Infer preferences between rankers from the clicks on an impression.
 
     clicks: the ids of the clicked documents. Where no shown document has an integer as its id,
         integers are positions in `impression.shown`, counted from 0.
     positions: positions of clicked documents, counted from 0, whatever the ids are.
+    method: infer as this method would, if it can read lists of the one that drew the impression: those of ppm, dpm
+        and opm are alike, and rpm reads a team draft whose impression holds ranks.
 
     Clicks on pinned documents count for no ranker; a document clicked twice counts once.
     """
@@ -254,7 +261,16 @@ def infer(
         clicked[checked_position(shown, position)] = 1
     if impression.pinned:
         clicked = np.delete(clicked, [position for position, _ in impression.pinned])
-    return get_method(impression.method).infer(impression, clicked)
+    drawn = get_method(impression.method)
+    return (drawn if method is None else reader_of(drawn, get_method(method))).infer(impression, clicked)
+
+
+def reader_of(drawn: Method, wanted: Method) -> Method:
+    """Return what infers impressions of one method as another would, or raise an error."""
+    reader = wanted.rereads(drawn)
+    if reader is None:
+        raise MethodError(f"{wanted} cannot infer impressions that {drawn} drew: it needs to know other lists.")
+    return reader
 
 
 _registry: dict[str, type[Method]] = {}

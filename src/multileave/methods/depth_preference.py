@@ -119,6 +119,10 @@ class DepthPreference(Method):
         """One document is hidden: without it a ranker better at rank k only would not be found."""
         return 1
 
+    def rereads(self, drawn: Method) -> Method | None:
+        """Lists of uniform choices are alike, whichever method infers from them."""
+        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
+
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, numbers of choices, probability)."""
         return choice_lists(rankings, k + 1)

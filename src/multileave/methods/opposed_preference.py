@@ -118,6 +118,10 @@ class OpposedPreference(Method):
         """Return room for the draw, the drawn documents' gains with every ranker, and the discounts."""
         return super().workspace(rankers, documents, k)[0], (k + 1) * rankers + k + 2
 
+    def rereads(self, drawn: Method) -> Method | None:
+        """Lists of uniform choices are alike, whichever method infers from them."""
+        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
+
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, numbers of choices, probability)."""
         return choice_lists(rankings, k + 1)

@@ -211,6 +211,10 @@ class PairwisePreference(Method):
         """One document is hidden, unless told otherwise."""
         return int(self.hidden)
 
+    def rereads(self, drawn: Method) -> Method | None:
+        """Lists of uniform choices are alike, whichever method infers from them."""
+        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
+
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, numbers of choices, probability)."""
         return choice_lists(rankings, k + self.beyond())

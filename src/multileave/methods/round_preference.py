@@ -32,6 +32,7 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
+from multileave.methods.team_draft import TeamDraft, draw_teams
 from multileave.outcome import Kind
 from multileave.random import below
 
@@ -161,17 +162,16 @@ def credit_rounds(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
             heights[x, n] = k + 1 - min(ranks[x, n], k + 1)
     for x in range(m):
         upper = heights[x]
-        y = x + 1
-        while y < m and note[y] == note[x]:
-            if clicks[x] != clicks[y]:
-                lower = heights[y]
-                sign = np.int32(1) if clicks[x] else np.int32(-1)
-                for n in range(rankers):
-                    row = total[n]
-                    for other in range(n + 1, rankers):
-                        up, down = upper[n] - upper[other], lower[other] - lower[n]
-                        row[other] += sign * (up + down) * ((up > 0) & (down > 0) | (up < 0) & (down < 0))
-            y += 1
+        for y in range(x + 1, m):
+            if note[x] != note[y] or clicks[x] == clicks[y]:
+                continue
+            lower = heights[y]
+            sign = np.int32(1) if clicks[x] else np.int32(-1)
+            for n in range(rankers):
+                row = total[n]
+                for other in range(n + 1, rankers):
+                    up, down = upper[n] - upper[other], lower[other] - lower[n]
+                    row[other] += sign * (up + down) * ((up > 0) & (down > 0) | (up < 0) & (down < 0))
     for n in range(rankers):
         for other in range(n):
             out[other, n] = total[other, n] / k
@@ -251,6 +251,12 @@ class RoundPreference(Method):
         """Return room for the draw, and for the heights of drawn documents with the sums over pairs."""
         return max(3 * rankers + documents, (k + 1 + rankers) * rankers), 1
 
+    def rereads(self, drawn: Method) -> Method | None:
+        """Inference reads rounds only, and finds rounds in team drafts."""
+        if isinstance(drawn, TeamDraft):
+            return DraftedRounds(self.group, self.lead)
+        return self if isinstance(drawn, RoundPreference) else None
+
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, rounds, probability)."""
         return round_lists(rankings, k + 1, self.group, self.lead)
@@ -272,3 +278,63 @@ class RoundPreference(Method):
                         if of_i * of_j < 0:
                             preferences[n][m] += Fraction(int(of_i - of_j), k)
         return preferences
+
+
+@kernel
+def find_rounds(ranks, lengths, teams, note):  # type: ignore[no-untyped-def]
+    """Fill note with rounds of a team draft: equal numbers for free picks of one round, others for all else.
+
+    In a round of the draft every ranker picks once, so a team that comes again starts the next. A pick is free if its
+    document was its ranker's best at the start of the round, and no other ranker that picked in the round has it
+    above its own pick. Rounds that end below the last document of some ranking are left out.
+    """
+    m, rankers = ranks.shape
+    shortest = lengths.min()
+    start = 0
+    while start < m:
+        end = start
+        fresh = True
+        while fresh and end < m:
+            fresh = 0 <= teams[end] < rankers
+            for x in range(start, end):
+                fresh = fresh and teams[x] != teams[end]
+            end += fresh
+        end = max(end, start + 1)
+        first = -1
+        for x in range(start, end):
+            note[x] = x
+            free = end > start + 1 and end <= shortest
+            if free:
+                above = 0
+                for before in range(start):
+                    above += ranks[before, teams[x]] < ranks[x, teams[x]]
+                free = above == ranks[x, teams[x]] - 1
+            for other in range(start, end):
+                if free and other != x:
+                    free = ranks[x, teams[other]] > ranks[other, teams[other]]
+            if free:
+                first = x if first < 0 else first
+                note[x] = first
+        start = end
+
+
+@kernel
+def credit_drafts(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
+    """Find the rounds of a team draft, and add up their pairs; note: the teams."""
+    rounds = work_i[: len(note)]
+    find_rounds(ranks, lengths, note, rounds)
+    credit_rounds(ranks, lengths, rounds, clicks, k, params, out, work_i[len(note) :], work_f)
+
+
+@dataclass(frozen=True)
+class DraftedRounds(RoundPreference):
+    """What infers team drafts as rpm would; its note is the team, as in the draft that it reads."""
+
+    note_is_ranker = True
+    draw_kernel = draw_teams
+    credit_kernel = credit_drafts
+
+    def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
+        """Return room for the rounds, too."""
+        integers, floats = super().workspace(rankers, documents, k)
+        return integers + k + 1, floats

@@ -251,6 +251,8 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type:
     m = len(flat) // rankers
     if reads[0] == 0 and m == 0:
         m = len(notes)
+    if m == 0 and len(notes):
+        return 3, 0, 0
     if (len(notes) and len(notes) != m) or (reads[1] and len(notes) != m):
         return 4, 0, 0
     if m > MOST_DRAWN:

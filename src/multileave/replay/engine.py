@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from multileave.errors import DataError
+from multileave.methods.base import Method, get_method
 from multileave.replay.absent import find_absent, preferences_among_present
 from multileave.replay.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
 from multileave.replay.examining import Examined
@@ -102,6 +103,7 @@ def replay(
     check_ids: bool = False,
     whole_pages: bool = True,
     other: OtherFormat | None = None,
+    method: str | Method | None = None,
 ) -> Replay:
     """Infer a log of impressions and return a tally, and a verdict, for each comparison and action.
 
@@ -121,11 +123,14 @@ def replay(
     whole_pages: False where impressions may not hold all that was shown; the balance between rankers is
         not looked at then.
     other: how JSON lines of another format are read.
+    method: infer as this method would, if it can read the lists of those that drew the log: lists of ppm, dpm and
+        opm are alike, and rpm reads team drafts whose rows hold ranks.
     """
     chosen = read_actions(actions, dwell, window, whole_pages=whole_pages)
     check_cap(cap)
     threads = workers or os.cpu_count() or 1
-    run = Run(chosen, cap, Quarantine(Path(quarantine) if quarantine is not None else None), threads, progress)
+    wrong = Quarantine(Path(quarantine) if quarantine is not None else None)
+    run = Run(chosen, cap, wrong, threads, progress, None if method is None else get_method(method))
     files = find_files(_listed(paths), filesystem)
     wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names, other=other)
     try:
@@ -148,11 +153,17 @@ class Run:
     """What has been found so far: counts, wrong rows, and sums by unit for each header."""
 
     def __init__(
-        self, actions: Actions, cap: int | None, quarantine: Quarantine, threads: int, progress: Progress | None
+        self,
+        actions: Actions,
+        cap: int | None,
+        quarantine: Quarantine,
+        threads: int,
+        progress: Progress | None,
+        method: Method | None = None,
     ) -> None:
         self.actions, self.cap, self.quarantine, self.threads = actions, cap, quarantine, threads
         self.progress = progress or (lambda what, done, total: None)
-        self.headers = Headers()
+        self.headers = Headers(method)
         self.counts = Counts()
         self.sums: dict[int, UnitSums] = {}
 

@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass, replace
 
 from multileave.errors import MultileaveError
-from multileave.methods.base import Method, get_method
+from multileave.methods.base import Method, get_method, reader_of
 
 __all__ = ["Header", "Headers", "RowError"]
 
@@ -30,7 +30,9 @@ class Header:
 class Headers:
     """Numbers for pairs of method and rankers, the same for all threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, method: Method | None = None) -> None:
+        """method: infer all rows as this method would, instead of as the one that drew them."""
+        self._method = method
         self._numbers: dict[tuple[str, tuple[str, ...]], int | RowError] = {}
         self._lock = threading.Lock()
         self.known: list[Header] = []
@@ -56,6 +58,8 @@ class Headers:
             rankers[0].encode(), "".join(rankers).encode()
             parsed = get_method(method)
             parsed.check_rankers(len(rankers))
+            if self._method is not None:
+                parsed = reader_of(parsed, self._method)
         except (MultileaveError, UnicodeEncodeError, TypeError) as error:
             return RowError("malformed", " ".join(str(error).split())[:300])
         return self._place(Header(parsed, rankers, by_pair=parsed.outcome != "difference"))

@@ -14,6 +14,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from multileave.errors import DataError, MissingExtra
+from multileave.methods.base import get_method
 from multileave.replay.engine import check_cap, read_actions
 from multileave.replay.merging import in_order, merge_replays
 from multileave.replay.preparing import NEEDED
@@ -70,12 +71,13 @@ def replay(
     check_ids: bool = False,
     partitions: int | None = None,
     setup: Callable[[], None] | None = None,
+    method: str | None = None,
 ) -> Replay:
     """Infer a log in DataFrames, and return what `multileave.replay.replay` returns for the same log.
 
     impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no clicks besides; or what `read_log` gives.
     clicks: rows of `CLICKS`, late, repeated and in any order.
-    unit, actions, dwell, window, cap, check_ids: as of the local engine.
+    unit, actions, dwell, window, cap, check_ids, method: as of the local engine.
     filter: a condition on the columns of impressions; rows for which it is false or null are left out.
     quarantine: a folder, written anew, for the rows that cannot be inferred; one that all executors reach.
     partitions: how many the units are spread over; by default spark.sql.shuffle.partitions, fewer for a small log.
@@ -83,7 +85,9 @@ def replay(
     """
     chosen = read_actions(actions, dwell, window)
     check_cap(cap)
-    job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup)
+    if method is not None:
+        get_method(method)  # says here what is wrong with it, not on an executor
+    job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup, method)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
         if clicks is not None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multileave.methods.base import get_method
 from multileave.replay.credit import Actions
 from multileave.replay.engine import Run, infer_batch
 from multileave.replay.files import LogFile, Part
@@ -73,7 +74,7 @@ class Job:
     """What every task is told.
 
     separate: events come from the join. keeps_wrong: return every wrong row, not only examples.
-    setup: called first, as to register methods.
+    setup: called first, as to register methods. method: what all rows are inferred by.
     """
 
     actions: Actions
@@ -82,6 +83,7 @@ class Job:
     separate: bool
     keeps_wrong: bool
     setup: Callable[[], None] | None
+    method: str | None = None
 
 
 class _WrongRows(Quarantine):
@@ -118,7 +120,7 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
     if job.setup is not None:
         job.setup()
     wrong = _WrongRows(keeps=job.keeps_wrong)
-    run = Run(job.actions, job.cap, wrong, 1, None)
+    run = Run(job.actions, job.cap, wrong, 1, None, None if job.method is None else get_method(job.method))
     for batch in batches:
         wrong.batch = batch
         _infer(job, run, wrong, with_path_unit(batch, job.unit))

@@ -98,9 +98,12 @@ def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = P
     A marker for every method: across, NDCG of the pages shown relative to the mean of the rankers' own pages; up,
     the median over pairs of the impressions to a verdict, with its quartiles. Right and low is best.
     """
+    require_matplotlib()
     chosen = [result for result in _chosen(results, rankers) if result.preferences and result.ndcg_rankers]
     if not chosen:
         raise DataError(f"results of {rankers} rankers do not hold what verdicts take. Run the study again.")
+
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     def panel(axes: "Axes", runs: list[RunResult], methods: list[str]) -> tuple[dict[str | None, Any], float]:
         handles: dict[str | None, Any] = {}
@@ -118,6 +121,8 @@ def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = P
             )  # fmt: skip
         axes.axvline(100.0, color=FLOOR, linestyle=(0, (3, 2)), linewidth=0.7, zorder=0.5)
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         _plain_axes(axes)
         return handles, math.nan
 
