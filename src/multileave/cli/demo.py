@@ -115,7 +115,11 @@ def compare(
 
     Return as plain values what the first run found, and the mean error of all runs on the way.
     """
+    import numpy as np
+
+    from multileave.data import ndcg
     from multileave.study import Simulation, best_first, binary_error, winner
+    from multileave.study.power import impressions_to_verdict, quartiles, upper_pairs
 
     step(f"{method.name}: compiling, once per machine", 0)
     simulations = [Simulation(data, method, user, k=PAGE, seed=seed) for seed in seeds]
@@ -133,6 +137,10 @@ def compare(
             step(f"{method.name}: users search and click", checkpoint - before)
     preferences = simulations[0].preferences
     best = winner(preferences)
+    means = np.mean([s.preferences for s in simulations], axis=0) / impressions
+    variances = np.mean([s.variances for s in simulations], axis=0)
+    needed, _, _ = quartiles(impressions_to_verdict(upper_pairs(means), upper_pairs(variances)))
+    shown = float(np.mean([s.ndcg_shown for s in simulations]))
     return {
         "method": str(method),
         "title": method.title,
@@ -141,6 +149,9 @@ def compare(
         "preferences": (preferences / impressions).tolist(),
         "error": binary_error(preferences, truth),
         "mean_errors": [{"impressions": count, "error": error} for count, error in errors.items()],
+        "impressions_to_verdict": needed if np.isfinite(needed) else None,
+        "ndcg_shown": shown,
+        "ndcg_to_mean": shown / float(ndcg(data, PAGE).mean()),
         "right_winners": sum(winner(s.preferences) == best_first(truth)[0] for s in simulations),
         "microseconds_per_impression": 1e6 * seconds / (impressions * len(seeds)),
     }
@@ -179,7 +190,10 @@ def _print_report(console: "Console", report: dict[str, Any]) -> None:
     )
     _print_methods(console, truth, results)
     console.print(
-        f"[dim]error: the share of pairs of rankers in the wrong order after so many pages"
+        "[dim]verdict after: pages after which a pair of rankers differs significantly with 80 % power, median over "
+        "pairs.\n"
+        "quality: NDCG of the pages shown meanwhile, in per cent of the mean of the rankers' own pages.\n"
+        f"error: the share of pairs in the wrong order after {settings['impressions']:,} pages"
         f"{f', mean of {runs} runs' if runs > 1 else ''}; .5 is guessing.[/dim]\n"
     )
     if settings["rankers"] <= MOST_LISTED:
@@ -193,13 +207,13 @@ def _print_methods(console: "Console", truth: dict[str, Any], results: list[dict
     from rich.markup import escape
     from rich.table import Table
 
-    counts = [checkpoint["impressions"] for checkpoint in results[0]["mean_errors"]]
     table = Table(box=box.ROUNDED)
     table.add_column("method", no_wrap=True, style="bold")
     table.add_column("order found, best first")
     table.add_column("winner", no_wrap=True)
-    for count in counts:
-        table.add_column(f"error\n{count:,}", justify="right", no_wrap=True)
+    table.add_column("verdict\nafter", justify="right", no_wrap=True)
+    table.add_column("quality", justify="right", no_wrap=True)
+    table.add_column("error", justify="right", no_wrap=True)
     table.add_column("µs per\npage", justify="right", no_wrap=True)
     right = truth["order"]
     table.add_row("truth", _spell_order(right, right), right[0], style="cyan", end_section=True)
@@ -209,7 +223,9 @@ def _print_methods(console: "Console", truth: dict[str, Any], results: list[dict
             escape(result["method"]),
             _spell_order(result["order"], right),
             f"[green]{found}[/green]" if found == right[0] else f"[red]{found}[/red]",
-            *(_paint_error(checkpoint["error"]) for checkpoint in result["mean_errors"]),
+            "" if result["impressions_to_verdict"] is None else f"{result['impressions_to_verdict']:,.0f}",
+            f"{100 * result['ndcg_to_mean']:.1f} %",
+            _paint_error(result["mean_errors"][-1]["error"]),
             f"{result['microseconds_per_impression']:.1f}",
         )
     console.print(table)
