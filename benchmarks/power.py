@@ -12,6 +12,7 @@ the one with the lowest geometric mean of impressions to a verdict over numbers 
 """
 
 import argparse
+import itertools
 import json
 from pathlib import Path
 
@@ -21,9 +22,11 @@ from measuring import markdown_table
 from multileave.clicks import user as preset
 from multileave.data import QuerySet, available, load_fold
 from multileave.methods import get_method
+from multileave.methods.round_preference import TeamExchange
 from multileave.random import below, seed_state
 from multileave.study.engine import Simulation
 from multileave.study.plots import power_figure, save
+from multileave.study.power import impressions_to_verdict, upper_pairs
 from multileave.study.results import gather
 from multileave.study.runner import run_study
 from multileave.study.settings import PAPER_USERS, Settings
@@ -162,6 +165,31 @@ def clones(given, methods, pairs=20, swaps=(0, 1, 3)):
     return flips
 
 
+def drafts(given, runs):
+    """Return {rankers: {user: median ratio}} of team drafts inferred by exchanges to the same inferred by teams."""
+    found = {}
+    for rankers, count in runs.items():
+        ratios = {user: [] for user in PAPER_USERS}
+        for dataset, number, one in itertools.product(given.datasets, range(1, 6), range(count)):
+            fold = load_fold(given.data, dataset, number)
+            rng = seed_state(f"drafts/{dataset}/{number}/{one}")
+            left = list(fold.rankers)
+            if len(left) < rankers:
+                continue
+            chosen = sorted(left.pop(int(below(rng, len(left)))) for _ in range(rankers))
+            data = fold.users.rank(chosen, seed=f"drafts/{one}")
+            for user in PAPER_USERS:
+                needed = []
+                for method in (TeamExchange(), "tdm(prefix='drafted')"):
+                    loop = Simulation(data, method, preset(user, data.grades), seed=f"drafts/{one}/{user}")
+                    loop.run(given.impressions)
+                    means = upper_pairs(loop.preferences / given.impressions)
+                    needed.append(impressions_to_verdict(means, upper_pairs(loop.variances)))
+                ratios[user] += [ours / theirs for ours, theirs in zip(*needed, strict=True) if np.isfinite(theirs)]
+        found[rankers] = {user: float(np.median(values)) for user, values in ratios.items()}
+    return found
+
+
 def print_tables(found, methods):
     """Print ratios, wrong signs and pages, a table each."""
     users = list(next(iter(found.values()))[methods[0]]["ratio"])
@@ -232,6 +260,7 @@ def main():
     parser.add_argument("--figures", type=Path, help="a folder for power-R-rankers.png")
     parser.add_argument("--held-back", action="store_true", help="the limits for data that had no part in the design")
     parser.add_argument("--clones", action="store_true", help="how often near-copies turn a preference round, too")
+    parser.add_argument("--drafts", action="store_true", help="what rpm makes of team drafts, too")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     given.datasets = given.datasets or [held.name for held in available(given.data)]
@@ -240,6 +269,7 @@ def main():
     found = measure(results, given.methods)
     chosen = recommend(found, given.methods)
     flips = clones(given, given.methods) if given.clones else {}
+    reread = drafts(given, {2: 20, 5: 4, 15: 2}) if given.drafts else {}
     if given.json:
         print(json.dumps({"measured": found, "recommended": chosen}, indent=2))
         return
@@ -253,6 +283,10 @@ def main():
         rows = [[f"`{m}`", *("{} of {}".format(*flips.get((m, c), (0, 0))) for c in counts)]
                 for m in dict.fromkeys(m for m, _ in flips)]  # fmt: skip
         print(markdown_table(["method", *(f"{count} exchanges" for count in counts)], rows))
+    if reread:
+        print("\nTeam drafts inferred by exchanges: impressions relative to clicks per team\n")
+        rows = [[rankers, *(f"{ratio:.2f}" for ratio in of_user.values())] for rankers, of_user in reread.items()]
+        print(markdown_table(["rankers", *PAPER_USERS], rows))
     if given.figures:
         for rankers in found:
             figure = power_figure(results, rankers)

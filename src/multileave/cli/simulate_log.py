@@ -18,7 +18,7 @@ def simulate_log(
     out: Annotated[Path, typer.Option(help="The folder to write to; made if it is not there.")],
     impressions: Annotated[int, typer.Option(help="How many result pages users see.")] = 10_000,
     users: Annotated[int | None, typer.Option(help="How many users there are; one for five impressions.")] = None,
-    method: Annotated[str, typer.Option(help="The method that combines the rankings.")] = "ppm",
+    method: Annotated[str, typer.Option(help="The method that combines the rankings.")] = "recommended",
     rankers: Annotated[int, typer.Option(help="How many rankers to compare.")] = 5,
     queries: Annotated[int, typer.Option(help="How many different queries there are.")] = 1000,
     k: Annotated[int, typer.Option("--k", help="Results on a page.")] = 10,

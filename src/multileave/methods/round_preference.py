@@ -36,7 +36,7 @@ from multileave.methods.team_draft import TeamDraft, draw_teams
 from multileave.outcome import Kind
 from multileave.random import below
 
-__all__ = ["RoundPreference", "add_leads", "draw_rounds", "round_lists"]
+__all__ = ["RoundPreference", "TeamExchange", "add_leads", "draw_rounds", "round_lists"]
 
 MOST = 2**20  # of either parameter: far beyond what makes a difference
 
@@ -151,31 +151,48 @@ def draw_rounds(top, entering, ranks, lengths, k, params, rng, shown, note, stat
 
 
 @kernel
+def fill_heights(ranks, k, heights):  # type: ignore[no-untyped-def]
+    """Fill heights (m, R) with max(k + 1 - rank, 0)."""
+    for x in range(ranks.shape[0]):
+        for n in range(ranks.shape[1]):
+            heights[x, n] = k + 1 - min(ranks[x, n], k + 1)
+
+
+@kernel
+def add_pair(upper, lower, sign, total):  # type: ignore[no-untyped-def]
+    """Add sign times the moves of two documents, given by their heights, for all rankers that move them apart."""
+    rankers = len(upper)
+    for n in range(rankers):
+        row = total[n]
+        for other in range(n + 1, rankers):
+            up, down = upper[n] - upper[other], lower[other] - lower[n]
+            row[other] += sign * (up + down) * ((up > 0) & (down > 0) | (up < 0) & (down < 0))
+
+
+@kernel
+def take_total(total, k, out):  # type: ignore[no-untyped-def]
+    """Fill out with the sums over pairs, divided by k."""
+    for n in range(len(total)):
+        for other in range(n):
+            out[other, n] = total[other, n] / k
+            out[n, other] = -out[other, n]
+
+
+@kernel
 def credit_rounds(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
     """Add up the pairs of every round of which one document was clicked."""
     m, rankers = ranks.shape
     heights = work_i[: m * rankers].reshape(m, rankers)
     total = work_i[m * rankers : (m + rankers) * rankers].reshape(rankers, rankers)
+    fill_heights(ranks, k, heights)
     total[:] = 0
     for x in range(m):
-        for n in range(rankers):
-            heights[x, n] = k + 1 - min(ranks[x, n], k + 1)
-    for x in range(m):
-        upper = heights[x]
-        for y in range(x + 1, m):
-            if note[x] != note[y] or clicks[x] == clicks[y]:
-                continue
-            lower = heights[y]
-            sign = np.int32(1) if clicks[x] else np.int32(-1)
-            for n in range(rankers):
-                row = total[n]
-                for other in range(n + 1, rankers):
-                    up, down = upper[n] - upper[other], lower[other] - lower[n]
-                    row[other] += sign * (up + down) * ((up > 0) & (down > 0) | (up < 0) & (down < 0))
-    for n in range(rankers):
-        for other in range(n):
-            out[other, n] = total[other, n] / k
-            out[n, other] = -out[other, n]
+        y = x + 1
+        while y < m and note[y] == note[x]:
+            if clicks[x] != clicks[y]:
+                add_pair(heights[x], heights[y], np.int32(1) if clicks[x] else np.int32(-1), total)
+            y += 1
+    take_total(total, k, out)
 
 
 @kernel
@@ -252,9 +269,9 @@ class RoundPreference(Method):
         return max(3 * rankers + documents, (k + 1 + rankers) * rankers), 1
 
     def rereads(self, drawn: Method) -> Method | None:
-        """Inference reads rounds only, and finds rounds in team drafts."""
+        """Inference reads rounds only, and pairs of team drafts that can be exchanged."""
         if isinstance(drawn, TeamDraft):
-            return DraftedRounds(self.group, self.lead)
+            return TeamExchange(self.group, self.lead)
         return self if isinstance(drawn, RoundPreference) else None
 
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
@@ -281,60 +298,59 @@ class RoundPreference(Method):
 
 
 @kernel
-def find_rounds(ranks, lengths, teams, note):  # type: ignore[no-untyped-def]
-    """Fill note with rounds of a team draft: equal numbers for free picks of one round, others for all else.
+def can_be_exchanged(ranks, teams, x, y):  # type: ignore[no-untyped-def]
+    """Return whether a team draft is one still if two picks of one round, x before y, are exchanged with their teams.
 
-    In a round of the draft every ranker picks once, so a team that comes again starts the next. A pick is free if its
-    document was its ranker's best at the start of the round, and no other ranker that picked in the round has it
-    above its own pick. Rounds that end below the last document of some ranking are left out.
+    The later ranker must have had its document at the top from x on, and nobody between may have passed over the
+    earlier document.
     """
-    m, rankers = ranks.shape
-    shortest = lengths.min()
-    start = 0
-    while start < m:
-        end = start
-        fresh = True
-        while fresh and end < m:
-            fresh = 0 <= teams[end] < rankers
-            for x in range(start, end):
-                fresh = fresh and teams[x] != teams[end]
-            end += fresh
-        end = max(end, start + 1)
-        first = -1
-        for x in range(start, end):
-            note[x] = x
-            free = end > start + 1 and end <= shortest
-            if free:
-                above = 0
-                for before in range(start):
-                    above += ranks[before, teams[x]] < ranks[x, teams[x]]
-                free = above == ranks[x, teams[x]] - 1
-            for other in range(start, end):
-                if free and other != x:
-                    free = ranks[x, teams[other]] > ranks[other, teams[other]]
-            if free:
-                first = x if first < 0 else first
-                note[x] = first
-        start = end
+    later = teams[y]
+    above = 0
+    for before in range(x):
+        above += ranks[before, later] < ranks[y, later]
+    if above != ranks[y, later] - 1:
+        return False
+    passed = False
+    for between in range(x + 1, y):
+        passed = passed or ranks[x, teams[between]] < ranks[between, teams[between]]
+    return not passed
 
 
 @kernel
 def credit_drafts(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Find the rounds of a team draft, and add up their pairs; note: the teams."""
-    rounds = work_i[: len(note)]
-    find_rounds(ranks, lengths, note, rounds)
-    credit_rounds(ranks, lengths, rounds, clicks, k, params, out, work_i[len(note) :], work_f)
+    """Add up the pairs of a team draft that can be exchanged; note: the teams.
+
+    In a round of the draft every ranker picks once, so a team that comes again starts the next. Below the end of the
+    shortest ranking nothing counts: there rankers are skipped, and exchanged drafts may differ in probability.
+    """
+    m, rankers = ranks.shape
+    heights = work_i[: m * rankers].reshape(m, rankers)
+    total = work_i[m * rankers : (m + rankers) * rankers].reshape(rankers, rankers)
+    fill_heights(ranks, k, heights)
+    total[:] = 0
+    end = min(m, lengths.min())
+    start = 0
+    for y in range(end):
+        if not 0 <= note[y] < rankers:
+            start = y + 1
+            continue
+        for x in range(start, y):
+            if note[x] == note[y]:
+                start = y
+        for x in range(start, y):
+            if clicks[x] != clicks[y] and can_be_exchanged(ranks, note, x, y):
+                add_pair(heights[x], heights[y], np.int32(1) if clicks[x] else np.int32(-1), total)
+    take_total(total, k, out)
 
 
 @dataclass(frozen=True)
-class DraftedRounds(RoundPreference):
-    """What infers team drafts as rpm would; its note is the team, as in the draft that it reads."""
+class TeamExchange(RoundPreference):
+    """What infers team drafts as rpm would, by pairs that can be exchanged; its note is the team."""
 
     note_is_ranker = True
     draw_kernel = draw_teams
     credit_kernel = credit_drafts
 
-    def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
-        """Return room for the rounds, too."""
-        integers, floats = super().workspace(rankers, documents, k)
-        return integers + k + 1, floats
+    def beyond(self) -> int:
+        """A team draft hides nothing."""
+        return 0
