@@ -163,6 +163,9 @@ def test_parameters_are_checked(wrong):
         ml.get_method(f"rpm({wrong})")
 
 
+PREFIXES = st.sampled_from(["neutral", "drafted"])
+
+
 class Drafted:
     """Team drafts inferred by exchanges, as a definition: what `TeamExchange` is to be compared with."""
 
@@ -204,7 +207,7 @@ class Drafted:
 @given(
     rankings=lists(most=4),
     k=st.integers(1, 4),
-    prefix=st.sampled_from(["neutral", "drafted"]),
+    prefix=PREFIXES,
     seed=st.integers(0, 999),
 )
 def test_team_drafts_are_inferred_by_their_definition(rankings, k, prefix, seed):
@@ -225,7 +228,7 @@ def test_team_drafts_are_inferred_by_their_definition(rankings, k, prefix, seed)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(rankings=lists(most=4), k=st.integers(1, 4), prefix=st.sampled_from(["neutral", "drafted"]), data=st.data())
+@given(rankings=lists(most=4), k=st.integers(1, 4), prefix=PREFIXES, data=st.data())
 def test_team_drafts_of_any_lists_are_unbiased(rankings, k, prefix, data):
     chances = data.draw(st.lists(st.fractions(0, 1, max_denominator=5), min_size=k, max_size=k))
     user = theory.Independent(relevant=chances, other=chances)
