@@ -16,7 +16,7 @@ from measuring import microseconds_in_turn
 
 SIZES = ((5, 100), (15, 100), (40, 100))
 CLICKED = (0, 2, 4, 6)  # positions
-SPECS = ("tdm", "dpm", "opm", "ppm", "sosm", "pm", "om", "bi", "pbi")
+SPECS = ("tdm", "rpm", "dpm", "opm", "ppm", "sosm", "pm", "om", "bi", "pbi")
 
 
 def rankings_of(rankers, documents, seed=0):

@@ -14,7 +14,7 @@ from multileave.clicks import user
 from multileave.data import synthetic
 from multileave.study import Simulation
 
-METHODS = ("tdm", "om", "pm", "sosm", "ppm", "ppm(pairs='all')", "dpm", "dpm(depth='linear')", "opm")
+METHODS = ("tdm", "om", "pm", "sosm", "ppm", "ppm(pairs='all')", "dpm", "dpm(depth='linear')", "opm", "rpm")
 
 
 def measure(rankers, methods=METHODS, rounds=7):

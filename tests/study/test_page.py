@@ -14,9 +14,9 @@ import pytest
 
 from multileave.errors import DataError, MissingExtra
 from multileave.study.page import html_page, write_report
-from multileave.study.report_tables import make_tables
 from multileave.study.results import RunResult
 from multileave.study.summaries import summarise
+from multileave.study.tables import make_tables
 from multileave.version import __version__
 
 HOSTILE = "</title></style><script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;{0}|`"

@@ -12,12 +12,12 @@ from multileave.data import ndcg
 from multileave.errors import DataError
 from multileave.methods.base import get_method
 from multileave.study.power import effort, impressions_to_verdict, quartiles
-from multileave.study.report_tables import make_tables
 from multileave.study.results import LATER, RunResult
 from multileave.study.runner import all_tasks, rank_fold, run_study
 from multileave.study.settings import Settings
 from multileave.study.summaries import p_value, paired_ratios, summarise, verdicts_of
-from multileave.study.tables import to_csv, to_latex, to_markdown
+from multileave.study.table_formats import to_csv, to_latex, to_markdown
+from multileave.study.tables import make_tables
 
 
 def run(method: str, number: int, preferences: tuple[float, ...], variances: tuple[float, ...]) -> RunResult:

@@ -131,7 +131,7 @@ def test_the_readme_shows_the_verdicts_that_the_examples_give(
     command = next(line for line in readme.splitlines() if line.startswith("multileave study --runs"))
     monkeypatch.chdir(EXAMPLES)
     assert (
-        main([*command.split()[1:], "--methods", "dpm", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
+        main([*command.split()[1:], "--methods", "rpm", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
     )
     end = capsys.readouterr().out.partition("Verdict of simulated users")
     assert end[1] + end[2] in readme

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from multileave.study.report_tables import make_tables, reference_method
 from multileave.study.results import RunResult
 from multileave.study.summaries import summarise
-from multileave.study.tables import Table, to_csv, to_latex, to_markdown
+from multileave.study.table_formats import Table, to_csv, to_latex, to_markdown
+from multileave.study.tables import make_tables, reference_method
 
 HOSTILE = "evil|`*_<b>\\&%$#{}~^\"' [x](y)\n| - |"
 USERS = ("perfect", "navigational")

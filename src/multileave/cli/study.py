@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multileave.stats import Verdict
     from multileave.study.settings import Settings
     from multileave.study.summaries import Summary
-    from multileave.study.tables import Table
+    from multileave.study.table_formats import Table
 
 __all__ = ["study"]
 

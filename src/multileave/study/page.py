@@ -16,10 +16,10 @@ from typing import Any
 from multileave.stats import Verdict
 from multileave.study.plots import error_figure, power_figure, require_matplotlib, save
 from multileave.study.power import LEVEL, POWER
-from multileave.study.report_tables import TRUTHS, make_tables
 from multileave.study.results import RunResult, main_truth, write_aside
 from multileave.study.summaries import BASE, Summary, summarise
-from multileave.study.tables import FLOOR, MARKS, Cell, Table, to_csv, to_latex, to_markdown
+from multileave.study.table_formats import FLOOR, MARKS, Cell, Table, to_csv, to_latex, to_markdown
+from multileave.study.tables import TRUTHS, make_tables
 from multileave.version import __version__
 
 __all__ = ["Picture", "html_page", "write_report"]

@@ -10,7 +10,7 @@ from multileave.methods.base import Method, get_method
 from multileave.random import Seed, below, seed_state
 from multileave.stats import Tally, Verdict
 from multileave.study.engine import User
-from multileave.study.tables import Cell, Row, Section, Table
+from multileave.study.table_formats import Cell, Row, Section, Table
 
 __all__ = ["simulated_verdict", "system_scores", "systems_table"]
 
