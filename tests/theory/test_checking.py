@@ -53,8 +53,8 @@ def test_instances_up_to_renaming(documents, rankers, count, reordered):
 )
 def test_verdicts_at_three_documents(spec, considerate, unbiased, pareto):
     report = theory.check(spec, documents=3, rankers=3)
-    assert [finding.holds for finding in report.findings] == [considerate, unbiased, pareto]
-    for finding in report.findings:
+    assert [finding.holds for finding in report.findings[:3]] == [considerate, unbiased, pareto]
+    for finding in report.findings[:3]:
         assert bool(finding) == (finding.counterexample is None)
         assert (finding.violations > 0) == (finding.counterexample is not None)
         if finding.counterexample is not None:

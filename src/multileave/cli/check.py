@@ -33,6 +33,14 @@ def check(
     search: Annotated[
         int | None, typer.Option(help="Try this many random and mutated instances instead of all.")
     ] = None,
+    returned: Annotated[
+        str | None,
+        typer.Option(
+            help="How many documents each ranker returns, the top of its ranking, while the whole rankings say who is "
+            "better; 'any' for every length. All by default.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of a search.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; by default one per core.")] = 0,
     reorder: Annotated[
@@ -41,12 +49,13 @@ def check(
     loads: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Decide exactly whether methods are considerate, unbiased and faithful: the paper's Table 1."""
+    """Decide exactly whether methods are considerate, unbiased, faithful and clone-proof: the paper's Table 1."""
     from multileave.methods.base import get_method
     from multileave.methods.base import methods as registered
     from multileave.theory import check as decide
 
     load(loads)
+    number = int(returned) if returned is not None and returned.isdecimal() else returned
     chosen = [get_method(spec) for spec in methods or registered()]
     reports = []
     with _progress(len(chosen)) as watch:
@@ -54,7 +63,7 @@ def check(
             reports.append(
                 decide(
                     method, documents, rankers, k, user, search, seed,
-                    jobs=jobs or os.cpu_count() or 1, reorder=reorder, progress=watch(str(method)),
+                    jobs=jobs or os.cpu_count() or 1, reorder=reorder, progress=watch(str(method)), returned=number,
                 )
             )  # fmt: skip
     if as_json:
@@ -103,7 +112,7 @@ def _print_table(reports: "list[Report]") -> None:
     console = table_console()
     table = Table(box=box.ROUNDED, show_lines=True)
     table.add_column("method", no_wrap=True, style="bold")
-    for name in ("considerate", "unbiased", f"Pareto, {first.user} clicks"):
+    for name in ("considerate", "unbiased", f"Pareto, {first.user} clicks", "clone-proof"):
         table.add_column(name, overflow="fold", ratio=1)
     for report in reports:
         table.add_row(escape(report.method), *(_cell(report, finding) for finding in report.findings))

@@ -110,7 +110,7 @@ class Multisearch:
     >>> search = Multisearch({"title": lambda query: ["a", "b"], "body": lambda query: ["b", "c"]}, k=2)
     >>> page = search("red shoes", seed=3)
     >>> page.shown, dict(page.missing)
-    (('a', 'c'), {})
+    (('b', 'a'), {})
     """
 
     def __init__(

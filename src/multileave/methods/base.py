@@ -62,6 +62,8 @@ class Method:
     fidelity: ClassVar[str] = "unknown"
     reference: ClassVar[str] = ""
     recommended: ClassVar[bool] = False
+    unbiased_lists: ClassVar[str] = ""  # "any", "k" (of k documents or more), "same" (the same documents), "" for none
+    clone_proof: ClassVar[bool] = False  # copies of a ranker change no expected preference between the others
     most_rankers: ClassVar[int | None] = None
     keeps_ranks: ClassVar[bool] = True
     keeps_note: ClassVar[bool] = False
@@ -105,6 +107,10 @@ class Method:
     def read_depth(self, k: int, longest: int) -> int:
         """Return how many ranks of each ranking the draw reads."""
         return min(k + self.beyond(), longest)
+
+    def reads_to(self, k: int) -> int | None:
+        """Return how many ranks of a ranking decide the list and what is inferred from it; None if all do."""
+        return None
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
         """Return how many integers and floats of scratch the kernels need; documents are those numbered."""

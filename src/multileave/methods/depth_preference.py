@@ -95,6 +95,8 @@ class DepthPreference(Method):
     name = "dpm"
     title = "Depth Preference Multileaving"
     considerate = True
+    unbiased_lists = "any"
+    clone_proof = True
     fidelity = "both, where clicks at a rank depend on that rank and its document alone"
     reference = "multileave2026"
     keeps_note = True
@@ -118,6 +120,10 @@ class DepthPreference(Method):
     def beyond(self) -> int:
         """One document is hidden: without it a ranker better at rank k only would not be found."""
         return 1
+
+    def reads_to(self, k: int) -> int | None:
+        """Nothing below rank k + 1 is read, unless all depths count."""
+        return None if self.depth == "none" else k + 1
 
     def rereads(self, drawn: Method) -> Method | None:
         """Lists of uniform choices are alike, whichever method infers from them."""

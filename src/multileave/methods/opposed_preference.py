@@ -90,6 +90,8 @@ class OpposedPreference(Method):
     name = "opm"
     title = "Opposed Preference Multileaving"
     considerate = True
+    unbiased_lists = "any"
+    clone_proof = True
     fidelity = "both, for users who read downwards, cascades included"
     reference = "multileave2026"
     keeps_note = True
@@ -113,6 +115,10 @@ class OpposedPreference(Method):
     def beyond(self) -> int:
         """One document is hidden: without it a ranker better at rank k only would not be found."""
         return 1
+
+    def reads_to(self, k: int) -> int | None:
+        """Nothing below rank k + 1 is read, by the draw or by inference."""
+        return k + 1
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
         """Return room for the draw, the drawn documents' gains with every ranker, and the discounts."""

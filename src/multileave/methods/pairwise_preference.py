@@ -180,6 +180,8 @@ class PairwisePreference(Method):
     name = "ppm"
     title = "Pairwise Preference Multileaving"
     considerate = True
+    unbiased_lists = "any"
+    clone_proof = True
     fidelity = "both, for independent clicks with pairs='local' or 'all'"
     reference = "oosterhuis2017"
     keeps_note = True

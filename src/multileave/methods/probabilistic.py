@@ -208,6 +208,7 @@ class Probabilistic(Method):
 
     name = "pm"
     title = "Probabilistic Multileaving"
+    unbiased_lists = "k"
     considerate = False
     fidelity = "unbiased; Pareto fails from 4 documents"
     reference = "schuth2015"

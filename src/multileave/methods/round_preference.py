@@ -235,6 +235,8 @@ class RoundPreference(Method):
     title = "Round Preference Multileaving"
     recommended = True
     considerate = True
+    unbiased_lists = "any"
+    clone_proof = True
     fidelity = "both, for users who read downwards, cascades included"
     reference = "multileave2026"
     keeps_note = True
@@ -263,6 +265,10 @@ class RoundPreference(Method):
     def beyond(self) -> int:
         """One document is hidden: without it a ranker better at rank k only would not be found."""
         return 1
+
+    def reads_to(self, k: int) -> int | None:
+        """Nothing below rank k + 1 is read, by the draw or by inference."""
+        return k + 1
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
         """Return room for the draw, and for the heights of drawn documents with the sums over pairs."""

@@ -113,6 +113,7 @@ class TeamDraft(Method):
     title = "Team Draft Multileaving"
     outcome = "sign"
     considerate = True
+    unbiased_lists = "k"
     fidelity = "unbiased; Pareto fails"
     reference = "schuth2014"
     keeps_ranks = False
@@ -129,6 +130,10 @@ class TeamDraft(Method):
     def params(self) -> Sequence[float]:
         """Return 1 if the common prefix has no team."""
         return (float(self.prefix == "neutral"),)
+
+    def reads_to(self, k: int) -> int | None:
+        """The draft reads k ranks, and inference none."""
+        return k
 
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, teams, probability)."""

@@ -5,14 +5,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
+from typing import TypeAlias
 
 from multileave.errors import MethodError
 from multileave.methods.base import Method, get_method
 from multileave.methods.exact import ExactRankings
-from multileave.theory.decide import break_of_considerateness, break_of_pareto, break_of_unbiasedness
+from multileave.theory.decide import (
+    break_of_clone_proofness,
+    break_of_considerateness,
+    break_of_pareto,
+    break_of_unbiasedness,
+)
 from multileave.theory.enumeration import has_definition
 from multileave.theory.findings import Counterexample, Finding, Report
-from multileave.theory.instances import instances
+from multileave.theory.instances import instances, returned_lists
 from multileave.theory.proofs import proved
 from multileave.theory.tables import SIMULATED_DRAWS, make_table
 from multileave.theory.users import PRESETS, User, as_user
@@ -38,8 +44,9 @@ def check(
     jobs: int = 1,
     reorder: bool = False,
     progress: Progress | None = None,
+    returned: int | str | None = None,
 ) -> Report:
-    """Decide whether a method is considerate, unbiased and faithful to a Pareto dominating ranker.
+    """Decide whether a method is considerate, unbiased, faithful to a Pareto dominating ranker, and clone-proof.
 
     Every set of `rankers` rankings of 2 to `documents` documents is decided exactly, for every k or
     the given one. With `search`, that many random and mutated instances of `documents` documents are
@@ -49,6 +56,8 @@ def check(
         "informational", "random"), or a theory.Independent or theory.Cascade.
     reorder: take instances that differ in the order of their rankers as one.
     jobs: processes. progress: called with (done, total).
+    returned: every ranker returns only so many documents, the top of its ranking, and who dominates whom is judged by
+        the whole rankings, as in production; "any" for every length from 1, each ranker its own.
 
     >>> report = check("tdm", documents=2, rankers=2)
     >>> bool(report.unbiased), report.unbiased.counterexample
@@ -60,22 +69,33 @@ def check(
         raise MethodError(
             f"documents is {documents}, rankers {rankers}, k {k}; expected two or more documents and rankers, k from 1."
         )
+    if returned is not None and returned != "any" and (not isinstance(returned, int) or returned < 1):
+        raise MethodError(f"returned is {returned!r}; expected a number of documents from 1, or 'any'.")
     rankers = min(rankers, method.most_rankers or rankers)
     if search is not None:
         from multileave.theory.search import search_report
 
         return search_report(
-            method, documents, rankers, k, person, _user_name(user), search, seed, jobs=jobs, progress=progress
-        )
+            method, documents, rankers, k, person, _user_name(user), search, seed,
+            jobs=jobs, progress=progress, returned=returned,
+        )  # fmt: skip
     cases = [
-        (rankings, cut)
+        (rankings, cut, lists if returned is not None else ())
         for size in range(2, documents + 1)
         for rankings in instances(size, rankers, reorder=reorder)
         for cut in (range(1, size + 1) if k is None else [k])
+        for lists in returned_lists(rankings, returned)
     ]
-    decide = partial(_decide, method, person, seed)
+    cases += [
+        (rankings, cut, lists)
+        for size in range(2, documents + 1 if rankers > 2 else 0)
+        for rankings in instances(size, rankers - 1, reorder=reorder)
+        for cut in (range(1, size + 1) if k is None else [k])
+        for lists in returned_lists(rankings, returned)
+    ]
+    decide = partial(_decide, method, person, seed, rankers)
     decided = list(_run(decide, cases, jobs, progress))
-    return _report(method, documents, rankers, person, _user_name(user), decided)
+    return _report(method, documents, rankers, person, _user_name(user), decided, returned, k)
 
 
 @dataclass(frozen=True)
@@ -88,17 +108,32 @@ class _Decided:
     pareto: Counterexample | None
     linear: bool
     infeasible: bool
+    clone_proof: Counterexample | None = None
+    copies: bool = False  # whether this case is about copies of a ranker, and nothing else
 
 
-def _decide(method: Method, user: User | None, seed: int, case: tuple[ExactRankings, int]) -> _Decided:
-    rankings, k = case
+Case: TypeAlias = tuple[ExactRankings, int, ExactRankings]  # rankings, k, and what was returned of them, () for all
+
+
+def _decide(method: Method, user: User | None, seed: int, rankers: int, case: Case) -> _Decided:
+    full, k, lists = case
+    rankings = lists or full
     slack = getattr(method, "exact_slack", None)
     infeasible = slack is not None and slack(rankings, k) > 0
-    table = make_table(method, rankings, k, seed=seed)
+    table = make_table(method, rankings, k, seed=seed, full=full if lists else ())
+    if len(full) < rankers:
+        broken = None
+        for copied, ranking in enumerate(rankings):
+            if broken is None and not infeasible:
+                beside = make_table(method, (*rankings, ranking), k, seed=seed)
+                broken = break_of_clone_proofness(table, beside, copied)
+        return _Decided(
+            len(full[0]), k, (rankings, k), None, None, None, table.linear, infeasible, broken, copies=True
+        )  # fmt: skip
     return _Decided(
-        len(rankings[0]),
+        len(full[0]),
         k,
-        case,
+        (rankings, k),
         break_of_considerateness(table),
         None if infeasible else break_of_unbiasedness(table),
         None if infeasible or not _expects_a_winner(user) else break_of_pareto(table, user),
@@ -112,9 +147,7 @@ def _expects_a_winner(user: User | None) -> bool:
     return user is None or bool(getattr(user, "correlated", True))
 
 
-def _run(
-    decide: "partial[_Decided]", cases: list[tuple[ExactRankings, int]], jobs: int, progress: Progress | None
-) -> Iterator[_Decided]:
+def _run(decide: "partial[_Decided]", cases: list[Case], jobs: int, progress: Progress | None) -> Iterator[_Decided]:
     if jobs == 1 or len(cases) < 2 * jobs:
         for done, case in enumerate(cases, 1):
             yield decide(case)
@@ -129,9 +162,16 @@ def _run(
 
 
 def _report(
-    method: Method, documents: int, rankers: int, user: User | None, name: str, decided: list[_Decided]
+    method: Method,
+    documents: int,
+    rankers: int,
+    user: User | None,
+    name: str,
+    decided: list[_Decided],
+    returned: int | str | None,
+    k: int | None,
 ) -> Report:
-    proofs = proved(method, user)
+    proofs = proved(method, user, returned=returned, documents=documents, k=k or documents)
     linear = all(one.linear for one in decided)
     independent = ANY_LAW if linear else INDEPENDENT
     covers = {
@@ -139,6 +179,7 @@ def _report(
         "unbiased": ANY_LAW.replace(" and relevance there", "") if linear else RANK_ONLY,
         "pareto": independent if user is None else f"the {name} user",
     }
+    covers["clone_proof"] = "everyone" if rankers > 2 else "nobody: two rankers have no third to copy"
     if not _expects_a_winner(user):
         covers["pareto"] = f"nobody: clicks of the {name} user do not depend on relevance"
 
@@ -146,7 +187,7 @@ def _report(
         sizes: dict[tuple[int, int], tuple[int, int]] = {}
         first: Counterexample | None = None
         for one in decided:
-            if one.infeasible and requirement != "considerate":
+            if (one.infeasible and requirement != "considerate") or one.copies != (requirement == "clone_proof"):
                 continue
             found = getattr(one, requirement)
             broken, total = sizes.get((one.documents, one.k), (0, 0))
@@ -157,7 +198,8 @@ def _report(
     exact = has_definition(method)
     report = Report(
         str(method), documents, rankers, name, finding("considerate"), finding("unbiased"), finding("pareto"),
-        infeasible=tuple(one.case for one in decided if one.infeasible),
+        finding("clone_proof"),
+        infeasible=tuple(one.case for one in decided if one.infeasible and not one.copies), returned=returned,
     )  # fmt: skip
     return report if exact else replace(report, exact=False, draws=SIMULATED_DRAWS)
 

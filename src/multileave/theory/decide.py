@@ -1,4 +1,4 @@
-"""The three requirements, decided on one table: considerate, unbiased, Pareto.
+"""The requirements, decided on one table: considerate, unbiased, Pareto; and on two: clone-proof.
 
 Considerate (Eq. 1): no list with positive probability shows a document above the best rank that any
 ranker gives it.
@@ -12,12 +12,16 @@ document, a_x > b_x, independently. The expectation is affine in each pair (a_x,
 triangle 0 <= b_x <= a_x <= 1 it is extreme at its corners (0, 0), (1, 0), (1, 1): it is positive for
 all such users iff it is at least zero at all 3^k corners and positive where every rank is at (1, 0).
 
+Clone-proof: a copy of a ranker changes no expected preference between the others. A user's clicks depend on the
+relevance of what is shown, so for every set of relevant documents, every pattern of relevance on the page and every
+click vector, the sum of p(l) P(l, c) over the lists with that pattern must be the same with and without the copy.
+
 If preferences are linear in the clicks, only each rank's click probability matters, and both verdicts
 cover dependent clicks as well. A user given by name is decided by enumeration.
 """
 
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -27,7 +31,9 @@ from multileave.theory.instances import dominators, relevant_sets
 from multileave.theory.tables import Array, Table
 from multileave.theory.users import Independent, User
 
-__all__ = ["break_of_considerateness", "break_of_pareto", "break_of_unbiasedness", "corners"]
+__all__ = [
+    "break_of_clone_proofness", "break_of_considerateness", "break_of_pareto", "break_of_unbiasedness", "corners",
+]  # fmt: skip
 
 # A simulated expectation breaks a requirement when it is this many standard errors on the wrong side.
 SIGMAS = 5.0
@@ -61,8 +67,9 @@ def break_of_unbiasedness(table: Table) -> Counterexample | None:
 def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
     """Return relevant documents for which the dominating ranker does not win, or None."""
     linear = user is None and table.linear
-    for relevant in relevant_sets(tuple(sorted(table.rankings[0], key=str))):
-        for n in dominators(table.rankings, relevant, table.k):
+    judged, asked = table.judged
+    for relevant in relevant_sets(tuple(sorted(judged[0], key=str))):
+        for n in dominators(judged, relevant, asked):
             for m in range(len(table.rankings)):
                 if m == n:
                     continue
@@ -76,6 +83,39 @@ def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
     return None
 
 
+def break_of_clone_proofness(alone: Table, beside: Table, copied: int) -> Counterexample | None:
+    """Return clicks for which a copy of one ranker changes what is expected between the others, or None.
+
+    alone: the table of some rankers; beside: that of the same with a copy of one behind them.
+    """
+    rankers = len(alone.rankings)
+    everybody = frozenset(document for ranking in alone.rankings for document in ranking)
+    for relevant in (frozenset(), *relevant_sets(tuple(sorted(everybody, key=str)))):
+        sums: list[dict[tuple[int, int], Array]] = []
+        for table in (alone, beside):
+            found: dict[tuple[int, int], Array] = {}
+            for row, mask in enumerate(table.relevance(relevant).tolist()):
+                for clicks in range(1, 2**table.k):
+                    part = table.values[row, clicks, :rankers, :rankers]
+                    before = found.get((mask, clicks))
+                    found[mask, clicks] = part if before is None else before + part
+            sums.append(found)
+        for mask, clicks in sorted(sums[0].keys() | sums[1].keys()):
+            zero = np.zeros((rankers, rankers), dtype=alone.values.dtype)
+            with_and_without = [found.get((mask, clicks), zero) for found in sums]
+            for n, m in combinations(range(rankers), 2):
+                one, other = (
+                    table.fraction(part[n, m]) for table, part in zip((alone, beside), with_and_without, strict=True)
+                )
+                if one != other and (alone.exact or abs(one - other) > Fraction(1, 10)):
+                    chances = tuple(Fraction(clicks >> x & 1) for x in range(alone.k))
+                    return Counterexample(
+                        "clone_proof", beside.rankings, alone.k, relevant=relevant,
+                        user=Independent(chances, chances), pair=(n, m), expectation=other - one, copied=copied,
+                    )  # fmt: skip
+    return None
+
+
 def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Counterexample | None:
     expected = expected_preference(table, relevant, n, m, user)
     slack = 0.0
@@ -85,8 +125,9 @@ def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, u
     if expected > -slack if slack else expected > 0:
         return None
     return Counterexample(
-        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=expected
-    )
+        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=expected,
+        full=table.full,
+    )  # fmt: skip
 
 
 def expected_preference(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
@@ -127,8 +168,9 @@ def _break_for_independent(
         worst = int(np.argmin(expected))
     user, value = _nearby_user(table, relevant, n, m, triangles[worst])
     return Counterexample(
-        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=value
-    )
+        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=value,
+        full=table.full,
+    )  # fmt: skip
 
 
 def corners(k: int) -> list[tuple[int, int]]:

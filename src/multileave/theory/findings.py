@@ -17,7 +17,9 @@ class Counterexample:
 
     considerate: the list `shown` and the `rank` no ranker justifies. unbiased, pareto: a user, for
     pareto the relevant documents, and E[P] of the pair of rankers (from 0), which should be zero or,
-    for pareto, where the first dominates all others, positive.
+    for pareto, where the first dominates all others, positive. full: the rankings of all documents, if rankers
+    returned only a part. clone_proof: the last ranker copies the one numbered `copied`; expectation is how much that
+    changes what is inferred between the pair from pages with some pattern of relevance and these clicks.
     """
 
     requirement: str
@@ -29,6 +31,8 @@ class Counterexample:
     expectation: Fraction | None = None
     shown: tuple[Hashable, ...] = ()
     rank: int = 0
+    full: ExactRankings = ()
+    copied: int = -1
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; `theory.expectation` reproduces the expectation from them."""
@@ -40,6 +44,10 @@ class Counterexample:
         if self.requirement == "considerate":
             return {**data, "shown": list(self.shown), "rank": self.rank}
         assert self.user is not None
+        if self.full:
+            data["full_rankings"] = [list(ranking) for ranking in self.full]
+        if self.copied >= 0:
+            data["copied"] = self.copied
         return {
             **data,
             "relevant": sorted(self.relevant, key=str),
@@ -57,7 +65,8 @@ class Counterexample:
         return cls(
             data["requirement"], rankings, data["k"], relevant=frozenset(data["relevant"]),
             user=user_from_dict(data["user"]), pair=(data["rankers"][0], data["rankers"][1]),
-            expectation=Fraction(data["expectation"]),
+            expectation=Fraction(data["expectation"]), copied=data.get("copied", -1),
+            full=tuple(tuple(ranking) for ranking in data.get("full_rankings", ())),
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -66,6 +75,13 @@ class Counterexample:
             return f"{lists}, k={self.k}: {_joined(self.shown)} shows {self.shown[self.rank - 1]} at rank {self.rank}"
         assert self.pair is not None
         n, m = (i + 1 for i in self.pair)
+        if self.requirement == "clone_proof":
+            return (
+                f"{lists}, k={self.k}, ranker {len(self.rankings)} copies {self.copied + 1}: P{n}{m} changes by "
+                f"{_readable(self.expectation)} for clicks {_described(self.user)}"
+            )
+        if self.full and self.full != self.rankings:
+            lists += f" of {' / '.join(_joined(ranking) for ranking in self.full)}"
         if self.requirement == "unbiased":
             who = f"clicks {_described(self.user)} on every list"
         else:
@@ -125,7 +141,8 @@ class Finding:
 class Report:
     """What was found about one method.
 
-    considerate, unbiased, pareto: a Finding each, with a counterexample or None.
+    considerate, unbiased, pareto, clone_proof: a Finding each, with a counterexample or None.
+    returned: how many documents each ranker returned of its ranking; None for all, "any" for every number.
     infeasible: instances where the method says itself that it cannot be right (om's slack); they are
     left out of the findings.
     exact: whether everything was computed; otherwise `draws` lists were simulated per instance.
@@ -138,15 +155,17 @@ class Report:
     considerate: Finding
     unbiased: Finding
     pareto: Finding
+    clone_proof: Finding
     exact: bool = True
     draws: int = 0
     searched: int = 0
     infeasible: tuple[tuple[ExactRankings, int], ...] = field(default=())
+    returned: int | str | None = None
 
     @property
-    def findings(self) -> tuple[Finding, Finding, Finding]:
-        """The three findings in the paper's order."""
-        return self.considerate, self.unbiased, self.pareto
+    def findings(self) -> tuple[Finding, Finding, Finding, Finding]:
+        """The findings: the paper's three in its order, and whether copies change anything."""
+        return self.considerate, self.unbiased, self.pareto, self.clone_proof
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -158,6 +177,7 @@ class Report:
             "exact": self.exact,
             "draws": self.draws,
             "searched": self.searched,
+            "returned": self.returned,
             **{finding.requirement: finding.to_dict() for finding in self.findings},
             "infeasible": [
                 {"rankings": [list(ranking) for ranking in rankings], "k": k} for rankings, k in self.infeasible

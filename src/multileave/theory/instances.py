@@ -6,12 +6,12 @@ here tells rankers apart at all; up to any reordering of them there are 10 and 1
 """
 
 from collections.abc import Iterator
-from itertools import combinations, combinations_with_replacement, permutations
+from itertools import combinations, combinations_with_replacement, permutations, product
 from string import ascii_uppercase
 
 from multileave.methods.exact import Documents, ExactRankings
 
-__all__ = ["document_names", "dominators", "instances", "relevant_sets"]
+__all__ = ["document_names", "dominators", "instances", "relevant_sets", "returned_lists"]
 
 
 def document_names(documents: int) -> Documents:
@@ -45,6 +45,19 @@ def _least_form(numbers: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], 
         renamed.remove(tuple(range(len(first))))
         forms.append((tuple(range(len(first))), *sorted(renamed)))
     return min(forms)
+
+
+def returned_lists(rankings: ExactRankings, returned: int | str | None) -> Iterator[ExactRankings]:
+    """Yield what rankers may return of their rankings: the top of each; "any" for every length from 1.
+
+    >>> list(returned_lists((("A", "B"), ("B", "A")), 1))
+    [(('A',), ('B',))]
+    """
+    if returned != "any":
+        yield tuple(ranking[: None if returned is None else int(returned)] for ranking in rankings)
+        return
+    for lengths in product(range(1, len(rankings[0]) + 1), repeat=len(rankings)):
+        yield tuple(ranking[:n] for ranking, n in zip(rankings, lengths, strict=True))
 
 
 def relevant_sets(documents: Documents) -> Iterator[frozenset[object]]:

@@ -1,4 +1,4 @@
-"""What docs/theory.md proves, for every size: equal-length rankings of the same documents."""
+"""What docs/theory.md proves, for every size: of rankings of the same documents, or of the tops that were returned."""
 
 from multileave.methods import OpposedPreference, PairwisePreference, RoundPreference
 from multileave.methods.base import Method
@@ -20,20 +20,36 @@ PROVED = {
 }
 
 
-def proved(method: Method, user: User | None = None) -> frozenset[str]:
+def proved(
+    method: Method,
+    user: User | None = None,
+    *,
+    returned: int | str | None = None,
+    documents: int = 0,
+    k: int = 0,
+) -> frozenset[str]:
     """Return the requirements that are proved for a method; nothing for what a user derived from one of ours.
 
     user: of whom "pareto" is asked; None for all with independent clicks.
+    returned: how many of the documents each ranker returns; None for all, "any" for every number. k: the most results.
     """
     if not type(method).__module__.startswith("multileave.methods."):
         return frozenset()
     found = frozenset(PROVED.get(type(method).__name__, ()))
+    if method.clone_proof:
+        found |= {"clone_proof"}
     if isinstance(method, PairwisePreference) and method.hidden and method.pairs in ("local", "all"):
         found |= {"pareto"}
     if isinstance(method, RoundPreference) and method.lead:
         found |= {"pareto"}
     if user is not None and not _is_covered(method, user):
         found -= {"pareto"}
+    if returned is not None and (returned == "any" or int(returned) < documents):
+        depth = method.reads_to(k)
+        if depth is None or returned == "any" or int(returned) < depth:
+            found -= {"pareto"}
+        if method.unbiased_lists == "k" and (returned == "any" or int(returned) < k):
+            found -= {"unbiased"}
     return found
 
 

@@ -60,28 +60,34 @@ def score_lists(ranks, lengths, drawn, note, visible, k, params, out, values, wo
 
 @dataclass(frozen=True, eq=False)
 class FloatTable:
-    """p(l) P(l, c) of one instance in floats; documents are numbers from 0."""
+    """p(l) P(l, c) of one instance in floats; documents are numbers from 0.
+
+    rankings: what was returned of the full ones, by which, and by the results asked for, dominance is judged.
+    """
 
     rankings: Numbers
     k: int
     drawn: Array
     values: Array
+    full: Numbers
+    asked: int
 
     def relevance(self, relevant: frozenset[object]) -> Array:
         """Return for each list the mask of the positions of relevant documents."""
-        wanted = np.array([document in relevant for document in range(len(self.rankings[0]))])
+        wanted = np.array([document in relevant for document in range(len(self.full[0]))])
         bits = wanted[self.drawn[:, : self.k]].astype(np.int64)
         masks: Array = (bits << np.arange(bits.shape[1])).sum(axis=1)
         return masks
 
 
-def float_table(method: Any, rankings: Numbers, k: int) -> FloatTable:
+def float_table(method: Any, full: Numbers, k: int, returned: int | None = None) -> FloatTable:
     """Compute the table of one instance: lists by definition, preferences by the kernel."""
+    rankings = tuple(ranking[:returned] for ranking in full)
     rows = list(method.lists(rankings, k))
     drawn = np.array([row[0] for row in rows], dtype=np.int32)
     note = np.array([row[1] for row in rows], dtype=np.int32)
     chances = np.array([float(row[2]) for row in rows])
-    rankers, documents = len(rankings), len(rankings[0])
+    rankers, documents = len(full), len(full[0])
     ranks = np.full((documents, rankers), ABSENT, dtype=np.int32)
     for n, ranking in enumerate(rankings):
         ranks[list(ranking), n] = np.arange(1, len(ranking) + 1)
@@ -90,14 +96,14 @@ def float_table(method: Any, rankings: Numbers, k: int) -> FloatTable:
     out = np.zeros((len(rows), 2**visible, *shape))
     integers, floats = method.workspace(rankers, documents, k)
     score_lists.bind(credit=method.credit_kernel)(
-        ranks, np.full(rankers, documents, dtype=np.int32), drawn, note, visible, k, method.parameters, out,
+        ranks, np.array([len(r) for r in rankings], dtype=np.int32), drawn, note, visible, k, method.parameters, out,
         np.zeros(shape), np.empty(integers, dtype=np.int32), np.empty(floats),
     )  # fmt: skip
     if method.outcome != "matrix":
         out = out[..., :, None] - out[..., None, :]
         if method.outcome == "sign":
             out = np.where(np.abs(out) < 1e-12, 0.0, np.sign(out))
-    return FloatTable(rankings, visible, drawn, out * chances[:, None, None, None])
+    return FloatTable(rankings, visible, drawn, out * chances[:, None, None, None], full, k)
 
 
 def click_law(user: User, k: int) -> Array:
@@ -130,8 +136,8 @@ def least_preference(table: FloatTable, law: Array | None) -> float:
     least = np.inf
     rows = np.arange(len(table.values))
     pairs = corners(table.k) if law is None else []
-    for relevant in relevant_sets(tuple(range(len(table.rankings[0])))):
-        for n in dominators(table.rankings, relevant, table.k):
+    for relevant in relevant_sets(tuple(range(len(table.full[0])))):
+        for n in dominators(table.full, relevant, table.asked):
             masks = table.relevance(relevant)
             if law is not None:
                 expected = np.einsum("lc,lcm->m", law[masks], table.values[:, :, n])
@@ -143,7 +149,14 @@ def least_preference(table: FloatTable, law: Array | None) -> float:
 
 
 def hunt(
-    method: Method, documents: int, rankers: int, k: int | None, user: User | None, tries: int, seed: int
+    method: Method,
+    documents: int,
+    rankers: int,
+    k: int | None,
+    user: User | None,
+    tries: int,
+    seed: int,
+    returned: int | None = None,
 ) -> tuple[int, list[Counterexample]]:
     """Try instances, starting anew when mutations no longer help; stop at a break of Pareto.
 
@@ -161,10 +174,10 @@ def hunt(
             best, stale = np.inf, 0
         else:
             candidate = mutated(current, rng)
-        if cut not in laws:
-            laws[cut] = click_law(user, cut) if user is not None else None
-        table = float_table(method, candidate, cut)
-        value = least_preference(table, laws[cut])
+        table = float_table(method, candidate, cut, returned)
+        if table.k not in laws:
+            laws[table.k] = click_law(user, table.k) if user is not None else None
+        value = least_preference(table, laws[table.k])
         suspicions = {
             "considerate": not looks_considerate(table),
             "unbiased": not looks_unbiased(table),
@@ -172,7 +185,7 @@ def hunt(
         }
         for requirement, suspicious in suspicions.items():
             if suspicious and requirement not in found:
-                one = confirmed(method, requirement, candidate, cut, user)
+                one = confirmed(method, requirement, candidate, cut, user, returned)
                 if one is not None:
                     found[requirement] = one
         if "pareto" in found:
@@ -193,14 +206,16 @@ def mutated(rankings: Numbers, rng: np.random.Generator) -> Numbers:
     return tuple(map(tuple, changed))
 
 
-def confirmed(method: Method, requirement: str, rankings: Numbers, k: int, user: User | None) -> Counterexample | None:
+def confirmed(
+    method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, returned: int | None = None
+) -> Counterexample | None:
     """Return the counterexample, made small and in Fractions, or None if floats misled."""
-    small, cut = _smaller(method, requirement, rankings, k, user)
+    small, cut = _smaller(method, requirement, rankings, k, user, returned)
     for candidate, size in ((small, cut), (rankings, k)):
         names = document_names(len(candidate[0]))
         order = {document: names[i] for i, document in enumerate(candidate[0])}
         named: ExactRankings = tuple(tuple(order[d] for d in ranking) for ranking in candidate)
-        table = make_table(method, named, size)
+        table = make_table(method, tuple(ranking[:returned] for ranking in named), size, full=named if returned else ())
         found = {
             "considerate": lambda t: break_of_considerateness(t),
             "unbiased": lambda t: break_of_unbiasedness(t),
@@ -211,11 +226,13 @@ def confirmed(method: Method, requirement: str, rankings: Numbers, k: int, user:
     return None
 
 
-def _smaller(method: Method, requirement: str, rankings: Numbers, k: int, user: User | None) -> tuple[Numbers, int]:
+def _smaller(
+    method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, returned: int | None
+) -> tuple[Numbers, int]:
     """Take away documents, rankers and ranks while the suspicion stays, in floats."""
 
     def suspect(candidate: Numbers, cut: int) -> bool:
-        table = float_table(method, candidate, cut)
+        table = float_table(method, candidate, cut, returned)
         if requirement == "unbiased":
             return not looks_unbiased(table)
         if requirement == "considerate":
@@ -255,12 +272,15 @@ def search_report(
     *,
     jobs: int,
     progress: Callable[[int, int], None] | None,
+    returned: int | str | None = None,
 ) -> Report:
     """Search with several processes and report what was confirmed."""
     if not has_definition(method):
         raise MethodError(
             f"{method} has no definition (lists and score), so a search can confirm nothing. Check it without."
         )
+    if isinstance(returned, str):
+        raise MethodError("a search takes one number of returned documents. Give a number, or check without search.")
     if tries < 1:
         raise MethodError(f"search is {tries}; expected the number of instances to try, from 1.")
     found: dict[str, Counterexample] = {}
@@ -269,7 +289,7 @@ def search_report(
     seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(len(shares))]
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
         tasks = [
-            pool.submit(hunt, method, documents, rankers, k, user, share, own)
+            pool.submit(hunt, method, documents, rankers, k, user, share, own, returned)
             for share, own in zip(shares, seeds, strict=True)
         ]
         for task in tasks:
@@ -293,5 +313,6 @@ def search_report(
         finding("considerate", "everyone"),
         finding("unbiased", "users whose clicks do not depend on the documents"),
         finding("pareto", "users with independent clicks" if user is None else f"the {user_name} user"),
-        searched=done,
+        Finding("clone_proof", None, {}, "nobody: a search does not ask it"),
+        searched=done, returned=returned,
     )  # fmt: skip

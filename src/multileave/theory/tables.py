@@ -7,7 +7,7 @@ integers over one common denominator, so that every expectation is an exact sum 
     E[P] = sum over l of the sum over c of P(c | l) p(l) P(l, c).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 from typing import Any, TypeAlias
@@ -29,6 +29,8 @@ SIMULATED_DRAWS = 4000
 class Table:
     """p(l) P(l, c) of one method, instance and k.
 
+    rankings: the lists that rankers returned. full: their rankings of all documents, of which these are the tops, and
+    asked: how many results were asked for; by these it is judged who is better.
     lists: the visible documents of each list. values: (L, 2**k, R, R) integers, or floats where the
     method was simulated. probabilities: p(l), the same scale. scale: the common denominator.
     """
@@ -40,6 +42,13 @@ class Table:
     probabilities: Array
     scale: int
     draws: int | None = None
+    full: ExactRankings = ()
+    asked: int = 0
+
+    @property
+    def judged(self) -> tuple[ExactRankings, int]:
+        """The rankings, and the number of results, by which a ranker dominates another."""
+        return (self.full, self.asked) if self.full else (self.rankings, self.k)
 
     @property
     def exact(self) -> bool:
@@ -71,8 +80,16 @@ class Table:
         return True
 
 
-def make_table(method: Method, rankings: ExactRankings, k: int, *, seed: int = 0) -> Table:
-    """Compute the table from the definition, or simulate it for a method that has none."""
+def make_table(method: Method, rankings: ExactRankings, k: int, *, seed: int = 0, full: ExactRankings = ()) -> Table:
+    """Compute the table from the definition, or simulate it for a method that has none.
+
+    full: the rankings of all documents, where `rankings` are only what was returned of them.
+    """
+    table = _make_table(method, rankings, k, seed=seed)
+    return replace(table, full=full, asked=k) if full else table
+
+
+def _make_table(method: Method, rankings: ExactRankings, k: int, *, seed: int) -> Table:
     k = min(k, len({document for ranking in rankings for document in ranking}))
     if not has_definition(method):
         return _simulate(method, rankings, k, seed)
