@@ -59,7 +59,9 @@ class Impression:
     def until(self, delivered: int) -> "Impression":
         """Return the impression of a user who was given the first `delivered` results only, such as its first page.
 
-        As many documents stay hidden, drawn next, as had been hidden of the whole list.
+        As many documents stay hidden, drawn next, as had been hidden of the whole list. For one fixed number, such as
+        the first page, inference from it is as good as from the whole. Where users decide how much is delivered,
+        infer from the whole, with what was not delivered as unclicked: a guarantee for users who stop needs that.
 
         >>> from multileave import PairwisePreference
         >>> whole = PairwisePreference().combine({"bm25": "abcdef", "dense": "fedcba"}, k=4, seed=1)

@@ -134,7 +134,50 @@ def test_shares_are_counted():
     assert health.different_documents == pytest.approx(2 / 10)
     said = " ".join(health.warnings)
     assert "a ranker returned nothing, most often b (17 %)" in said
-    assert "returned different documents" in said
+    assert "different documents" not in said
+    assert health.short_lists == pytest.approx(2 / 10)
+    assert health.short == pytest.approx({"a": 0.0, "b": 2 / 10, "c": 0.0})
+    assert "a ranker (b) returned fewer than k + 1 results" in said
+    assert f"Request at least {health.needed} results from every ranker" in said
+
+
+@pytest.mark.parametrize(("returned", "warns"), [(30, False), (11, False), (10, True), (6, True)])
+@pytest.mark.parametrize("method", ["rpm", "dpm", "opm", "tdm"])
+def test_only_short_lists_are_a_warning_about_documents(method, returned, warns):
+    tally = ml.Tally(ABC)
+    for user in range(40):
+        rng = np.random.default_rng(user)
+        rankings = {name: [f"{name}{d}" for d in rng.permutation(60)[:returned]] for name in ABC}
+        rankings["b"][0] = rankings["a"][0]
+        rankings["c"] = [*rankings["c"][: returned - 1]] + ([] if warns and method == "tdm" else ["c99"])
+        impression = ml.get_method(method).combine(rankings, 10, seed=user)
+        tally.add(ml.infer(impression, positions=[0]), unit=user, impression=impression)
+    health = tally.health()
+    about = [warning for warning in health.warnings if "results" in warning or "documents" in warning]
+    assert bool(about) == warns == (health.short_lists > 0)
+    assert all("k + 1" in warning and "at least 11 results" in warning for warning in about)
+    again = ml.Tally.from_dict(json.loads(json.dumps(tally.to_dict())))
+    assert again.health().short_lists == health.short_lists
+
+
+@pytest.mark.parametrize(("method", "warns"), [("pm", True), ("sosm", True), ("rpm", False), ("dpm", False)])
+def test_copies_are_a_warning_where_they_mislead(method, warns):
+    rankings = {"a": list("ABCDEF"), "copy": list("ABCDEF"), "c": list("FEDCBA")}
+    tally = ml.Tally(tuple(rankings))
+    for user in range(40):
+        impression = ml.get_method(method).combine(rankings, 4, seed=user)
+        tally.add(ml.infer(impression, positions=[0]), unit=user, impression=impression)
+    health = tally.verdict().health
+    assert any("a and copy returned the same page in 100 %" in warning for warning in health.warnings) == warns
+    assert bool(health.to_dict()["same_pages"]) == warns
+
+
+def test_tallies_of_earlier_versions_are_read():
+    tally = tally_of([shown("ppm", n) for n in range(5)])
+    data = tally.to_dict()
+    for name in ("short_lists", "short", "needed", "same_pages"):
+        del data["evidence"][name]
+    assert ml.Tally.from_dict(data).health().short_lists == 0
 
 
 def test_no_preference_is_read_from_teams_where_there_are_no_ranks():

@@ -238,6 +238,7 @@ HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
     ("impressions in which no ranker can win", lambda health: _share(health.no_preference)),
     ("impressions without results of some ranker", lambda health: _share(health.fallbacks)),
     ("impressions with results that a ranker lacks", lambda health: _share(health.different_documents)),
+    ("impressions with fewer than k + 1 results of some", lambda health: _share(health.short_lists)),
     ("balance of who stands first", lambda health: _chance(health.first)),
     ("balance of who is shown", lambda health: _chance(health.exposure)),
 )

@@ -192,6 +192,12 @@ class HealthFigures(Answer):
     fallbacks: float | None
     missing: dict[str, float] | None
     different_documents: float | None
+    short_lists: Annotated[
+        float | None, Field(description="share of impressions in which a ranker returned too few results")
+    ]
+    short: dict[str, float] | None
+    needed: Annotated[int, Field(description="results to request from every ranker, where some returned fewer")]
+    same_pages: Annotated[list[list[Any]], Field(description="rankers that return the same page, with the share")]
     first: dict[str, Any] | None
     exposure: dict[str, Any] | None
     warnings: list[str]

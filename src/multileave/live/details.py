@@ -40,8 +40,8 @@ def detail_of(experiment: Experiment, row: Any, heard: Sequence[Any]) -> Impress
     documents: list[DocumentDetail] = []
     preferences = None
     if row.payload:
-        impression = Impression.from_dict(json.loads(row.payload)).until(row.delivered)
-        documents = _documents(impression, told)
+        impression = Impression.from_dict(json.loads(row.payload))
+        documents = _documents(impression.until(row.delivered), told)
         action = definition.actions[0]
         clicked = {e.position for e in told if definition.counts(e.action, e.dwell, action)}
         preferences = tuple(map(tuple, infer(impression, positions=clicked).preferences.tolist()))

@@ -49,7 +49,7 @@ def _rows(store: Store, experiment: Experiment) -> Iterator[dict[str, Any]]:
         for row in rows:
             if row.payload:
                 yield to_row(
-                    Impression.from_dict(json.loads(row.payload)).until(row.delivered),
+                    Impression.from_dict(json.loads(row.payload)),
                     impression_id=row.id.hex(),
                     timestamp=from_micros(row.created),
                     user_id=row.unit,

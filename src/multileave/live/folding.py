@@ -128,29 +128,29 @@ class _Book:
 
     def change(self, row: Any, heard: Sequence[Any] | None) -> None:
         """Put what an impression says now in the place of what it had said; heard is None when it is deleted."""
-        deleted, before_delivered = heard is None, row.counted_delivered
+        deleted, counted = heard is None, row.counted_delivered > 0
         if not row.payload:
             self._fall_back(row, -1 if deleted else 1)
             return
-        whole = _trusted(json.loads(row.payload))
-        shown = whole.until(row.delivered)
+        # All that was drawn, with what was not delivered as unclicked: if users who stop decided how much of the draw
+        # is compared, a better ranker could lose (docs/theory.md, pages).
+        drawn = _trusted(json.loads(row.payload))
         before = _unpack(row.counted, self._shape)
-        after = self._says(shown, heard) if heard else np.zeros(self._shape)
-        changed = row.delivered != before_delivered or deleted
-        examined_before = _examined(whole.until(before_delivered)) if changed and before_delivered else None
+        after = self._says(drawn, heard) if heard else np.zeros(self._shape)
+        examined_before = _examined(drawn) if deleted and counted else None
         for place, ledger in enumerate(self._ledgers.values()):
             out, into = before[place, 1:], after[place, 1:]
             ledger.squares = np.maximum(ledger.squares + into * into - out * out, 0.0)
             if examined_before is not None:
                 ledger.evidence.merge(examined_before, -1)
-            if changed and not deleted:
-                ledger.evidence.add(shown, ledger.rankers)
-            if before_delivered:
+            if not counted and not deleted:
+                ledger.evidence.add(drawn, ledger.rankers)
+            if counted:
                 ledger.evidence.add_clicks(int(before[place, 0]), -1)
             if not deleted:
                 ledger.evidence.add_clicks(int(after[place, 0]))
         count, sums = self._changed.get(row.unit) or self._units.get(row.unit) or (0, np.zeros(self._shape))
-        count += (not deleted) - (before_delivered > 0)
+        count += (not deleted) - counted
         self._changed[row.unit] = count, sums + after - before
         kept = after.tobytes() if after.any() else None
         self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": kept})

@@ -381,5 +381,6 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         if reason == 0 and whole_pages:
             kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
             examine_row(
-                known, kept_ranks, len(kept_ranks), page - len(fixed), sizes, notes, examined, balances, sums, left
-            )
+                known, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, examined, balances, sums,
+                left,
+            )  # fmt: skip

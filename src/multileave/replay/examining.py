@@ -25,7 +25,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 # What is known of who stands first, and takes up room: see `stats.balance`.
 UNKNOWN, TEAMS, CHOICES, TOPS, CHANCES, ROUNDS = range(6)
 
-EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, FIRST, EXPOSURE, MISSING = range(7)  # places in `Examined.counts`
+# Places in `Examined.counts`; from MISSING on there are R counts, then R of SHORT lists, then R * R of same pages.
+EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, FIRST, EXPOSURE, SHORT_LISTS, NEEDED, MISSING = range(9)
 NEAR = 64  # ranks whose chances are added up one by one; the sum beyond them is that of Euler and Maclaurin
 
 
@@ -33,9 +34,10 @@ NEAR = 64  # ranks whose chances are added up one by one; the sum beyond them is
 class Examined:
     """Sums over impressions of the same R rankers.
 
-    counts: int64 (6 + R,): impressions examined, those of them without a possible preference, with
-        different documents and with fallbacks, those in either balance, and for each ranker how often it
-        returned nothing.
+    counts: int64 (8 + 2 R + R R,): impressions examined, those of them without a possible preference, with
+        different documents and with fallbacks, those in either balance, with short lists, the most results that
+        these needed, for each ranker how often it returned nothing, and too little, and for each two how often they
+        returned the same page.
     balances: (2, R + 2, R), for who stands first and who is shown: what was observed, what was expected,
         and the products of their differences, of which only the upper triangle is kept.
     """
@@ -46,20 +48,23 @@ class Examined:
     @classmethod
     def nothing(cls, rankers: int) -> "Examined":
         """Return the sums over no impression."""
-        return cls(np.zeros(MISSING + rankers, dtype=np.int64), np.zeros((2, rankers + 2, rankers)))
+        places = MISSING + 2 * rankers + rankers * rankers
+        return cls(np.zeros(places, dtype=np.int64), np.zeros((2, rankers + 2, rankers)))
 
     def __len__(self) -> int:
         """Return the number of rankers."""
         return int(self.balances.shape[2])
 
     def add(self, other: "Examined") -> None:
-        """Add another's sums."""
+        """Add another's sums; of what lists needed, the most."""
+        needed = max(self.counts[NEEDED], other.counts[NEEDED])
         self.counts[:] += other.counts
+        self.counts[NEEDED] = needed
         self.balances[:] += other.balances
 
     def to_evidence(self, impressions: int, without_clicks: int) -> dict[str, Any]:
         """Return what `Evidence.from_dict` reads; impressions: all of them, examined or not."""
-        counts = self.counts.tolist()
+        counts, rankers = self.counts.tolist(), len(self)
         return {
             "clicks_known": impressions,
             "without_clicks": without_clicks,
@@ -68,7 +73,11 @@ class Examined:
             "different_documents": counts[DIFFERENT],
             "fallbacks": counts[FALLBACKS],
             "left_out": 0,
-            "missing": counts[MISSING:],
+            "missing": counts[MISSING : MISSING + rankers],
+            "short_lists": counts[SHORT_LISTS],
+            "short": counts[MISSING + rankers : MISSING + 2 * rankers],
+            "needed": counts[NEEDED],
+            "same_pages": np.reshape(counts[MISSING + 2 * rankers :], (rankers, rankers)).tolist(),
             "first": _balance(counts[FIRST], self.balances[0]),
             "exposure": _balance(counts[EXPOSURE], self.balances[1]),
         }
@@ -84,8 +93,13 @@ def _balance(impressions: int, sums: Floats) -> dict[str, Any]:
     }
 
 
-def balance_of(method: Method) -> tuple[int, float]:
-    """Return what is known of a method's balance, and pm's tau."""
+def balance_of(method: Method) -> tuple[int, float, int]:
+    """Return what is known of a method's balance, pm's tau, and 1 if copies of a ranker can mislead it."""
+    kind, tau = _balance_of(method)
+    return kind, tau, int(not method.clone_proof)
+
+
+def _balance_of(method: Method) -> tuple[int, float]:
     drawn_by = method.draw_kernel
     if drawn_by is draw_teams and method.keeps_note:
         return TEAMS, 0.0
@@ -102,7 +116,7 @@ def balance_of(method: Method) -> tuple[int, float]:
 
 
 @kernel
-def examine_row(known, drawn, m, visible, sizes, notes, counts, balances, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
+def examine_row(known, drawn, m, visible, k, sizes, notes, counts, balances, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
     """Count one impression, checked before; known: see `balance_of`. room: float (2, R); left: float (m + 2,).
 
     drawn: int32 (m, R), its ranks, where the method keeps them; notes: int32, the same.
@@ -128,6 +142,9 @@ def examine_row(known, drawn, m, visible, sizes, notes, counts, balances, room, 
             nothing = True
             counts[MISSING + r] += 1
     counts[FALLBACKS] += nothing
+    count_short(drawn, m, k, sizes, counts)
+    if known[2]:
+        count_same(drawn, m, rankers, counts)
     fits = visible > 0
     for r in range(rankers):
         fits = fits and sizes[r] >= visible
@@ -166,9 +183,42 @@ def examine_row(known, drawn, m, visible, sizes, notes, counts, balances, room, 
 
 
 @kernel
+def count_short(drawn, m, k, sizes, counts):  # type: ignore[no-untyped-def]
+    """Count rankers that returned fewer than k + 1 documents, and lack some that others returned."""
+    rankers = len(sizes)
+    largest = 0
+    for r in range(rankers):
+        largest = max(largest, sizes[r])
+    some = False
+    for r in range(rankers):
+        if not 0 < sizes[r] <= k:
+            continue
+        lacks = m == 0 and sizes[r] < largest
+        for x in range(m):
+            lacks = lacks or drawn[x, r] == ABSENT
+        if lacks:
+            some = True
+            counts[MISSING + rankers + r] += 1
+    if some:
+        counts[SHORT_LISTS] += 1
+        counts[NEEDED] = max(counts[NEEDED], k + 1)
+
+
+@kernel
+def count_same(drawn, m, rankers, counts):  # type: ignore[no-untyped-def]
+    """Count pairs of rankers that rank alike all that was drawn."""
+    for n in range(rankers if m else 0):
+        for other in range(rankers):
+            same = True
+            for x in range(m):
+                same = same and drawn[x, n] == drawn[x, other]
+            counts[MISSING + 2 * rankers + n * rankers + other] += same
+
+
+@kernel
 def expect_first(known, ranks, sizes, notes, own, expected):  # type: ignore[no-untyped-def]
     """Set whose document stands first, and what is expected; return whether that is known."""
-    kind, tau = known
+    kind, tau = known[0], known[1]
     rankers = len(ranks)
     total = 0.0
     for r in range(rankers):

@@ -14,7 +14,10 @@ from multileave.stats.reading import count_of, counts_of, field_of, malformed, o
 
 __all__ = ["Evidence"]
 
-COUNTS = ("clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out")
+COUNTS = (
+    "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
+    "short_lists",
+)  # fmt: skip
 
 
 class Evidence:
@@ -24,6 +27,10 @@ class Evidence:
     examined: impressions that were told in full, to which all that follow refer.
     no_preference: those in which no clicks could have preferred a ranker, as all rank what was drawn alike.
     different_documents: those in which a ranker had not returned some document that was drawn.
+    short_lists: those in which a ranker returned fewer than k + 1 documents, while others returned some that it lacks;
+        short: int (R,), how often each did; needed: the largest k + 1 of them.
+    same_pages: int (R, R), how often two rankers ranked alike all that was drawn, for methods that copies of a ranker
+        can mislead.
     first, exposure: who stood first, and who took up room, against what the method expects.
     fallbacks: impressions in which a ranker returned nothing; missing: int (R,), how often each did.
     left_out: those of them that could not be compared, and are not among the tally's impressions.
@@ -32,7 +39,9 @@ class Evidence:
     def __init__(self, rankers: int) -> None:
         self.clicks_known = self.without_clicks = 0
         self.examined = self.no_preference = self.different_documents = 0
-        self.fallbacks = self.left_out = 0
+        self.fallbacks = self.left_out = self.short_lists = self.needed = 0
+        self.short: Ints = np.zeros(rankers, dtype=np.int64)
+        self.same_pages: Ints = np.zeros((rankers, rankers), dtype=np.int64)
         self.missing: Ints = np.zeros(rankers, dtype=np.int64)
         self.first = Balance(rankers)
         self.exposure = Balance(rankers)
@@ -64,6 +73,14 @@ class Evidence:
         self.fallbacks += bool(absent.any())
         self.missing += absent
         self.different_documents += bool((impression.ranks == ABSENT).any())
+        short = _short_lists(impression)[order]
+        if short.any():
+            self.short_lists += 1
+            self.short += short
+            self.needed = max(self.needed, impression.k + 1)
+        if not method.clone_proof and len(impression.ranks):
+            ranks = impression.ranks[:, order]
+            self.same_pages += (ranks[:, :, None] == ranks[:, None, :]).all(axis=0)
         for balance, found in (
             (self.first, expected_first(impression, method)),
             (self.exposure, expected_exposure(impression, method)),
@@ -88,6 +105,9 @@ class Evidence:
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
         self.missing = self.missing + times * other.missing
+        self.short = self.short + times * other.short
+        self.same_pages = self.same_pages + times * other.same_pages
+        self.needed = max(self.needed, other.needed)
         self.first.merge(other.first, times)
         self.exposure.merge(other.exposure, times)
 
@@ -97,6 +117,8 @@ class Evidence:
         for name in COUNTS:
             setattr(other, name, getattr(self, name))
         other.missing = self.missing[order]
+        other.short, other.needed = self.short[order], self.needed
+        other.same_pages = self.same_pages[np.ix_(order, order)]
         other.first, other.exposure = self.first.reordered(order), self.exposure.reordered(order)
         return other
 
@@ -105,19 +127,31 @@ class Evidence:
         return {
             **{name: getattr(self, name) for name in COUNTS},
             "missing": self.missing.tolist(),
+            "short": self.short.tolist(),
+            "needed": self.needed,
+            "same_pages": self.same_pages.tolist(),
             "first": self.first.to_dict(),
             "exposure": self.exposure.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Evidence":
-        """Return what `to_dict` wrote, checked."""
+        """Return what `to_dict` wrote, checked; earlier versions did not count short lists and same pages."""
         evidence = cls(rankers)
         for name in COUNTS:
-            setattr(evidence, name, count_of(data, name))
+            setattr(evidence, name, count_of(data, name) if name in data or name != "short_lists" else 0)
+        if "short" in data:
+            evidence.short = counts_of(data, "short", rankers, 0)
+            evidence.needed = count_of(data, "needed")
+            pages = field_of(data, "same_pages", list)
+            rows = [counts_of({"same_pages": row}, "same_pages", rankers, 0) for row in pages]
+            if len(rows) != rankers:
+                raise malformed("same_pages", len(rows), f"{rankers} rows")
+            evidence.same_pages = np.array(rows, dtype=np.int64).reshape(rankers, rankers)
         for part, whole in (
             ("without_clicks", "clicks_known"),
             ("no_preference", "examined"),
+            ("short_lists", "examined"),
             ("left_out", "fallbacks"),
         ):
             if getattr(evidence, part) > getattr(evidence, whole):
@@ -126,6 +160,14 @@ class Evidence:
         evidence.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
         evidence.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
         return evidence
+
+
+def _short_lists(impression: Impression) -> Any:
+    """Return which rankers returned fewer than k + 1 documents, and lack some that others returned, bool (R,)."""
+    few = (impression.lengths > 0) & (impression.lengths <= impression.k)
+    if len(impression.ranks):
+        return few & (impression.ranks == ABSENT).any(axis=0)
+    return few & (impression.lengths < impression.lengths.max(initial=0))
 
 
 def _no_preference(impression: Impression) -> bool:

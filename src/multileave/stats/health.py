@@ -1,6 +1,7 @@
 """Health: whether the data are such that a verdict can be trusted."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,8 @@ FEW_UNITS = 200
 MOSTLY_CLICKLESS = 0.9
 MOSTLY_AGREED = 0.5
 MANY_FALLBACKS = 0.01
+MANY_SHORT = 0.01
+MOSTLY_SAME = 0.5
 HEAVY = 0.2
 UNBALANCED = 0.001
 
@@ -29,7 +32,11 @@ class Health:
         where clicks are not known) that the most active 1 % of units made.
     no_preference: share of impressions in which all rankers rank alike what was drawn.
     fallbacks: share of impressions in which a ranker returned nothing; missing: the same by ranker.
-    different_documents: share of impressions that showed what some ranker had not returned.
+    different_documents: share of impressions that showed what some ranker had not returned: nothing to worry about.
+    short_lists: share of impressions in which a ranker returned fewer than k + 1 documents while others returned some
+        that it lacks, where the better ranker may not win; short: the same by ranker; needed: the largest k + 1.
+    same_pages: pairs of rankers that ranked alike all that was drawn in most impressions, with the share, where the
+        method lets copies of a ranker change what is said about the others.
     first, exposure: per ranker (observed, expected) and the chi-square test: see `stats.balance`.
     """
 
@@ -41,6 +48,10 @@ class Health:
     fallbacks: float | None = None
     missing: dict[str, float] | None = None
     different_documents: float | None = None
+    short_lists: float | None = None
+    short: dict[str, float] | None = None
+    needed: int = 0
+    same_pages: tuple[tuple[str, str, float], ...] = ()
     first: dict[str, Any] | None = None
     exposure: dict[str, Any] | None = None
 
@@ -81,10 +92,18 @@ class Health:
                     f"documents of {off} {what} {observed:,.0f} times where the method expects {expected:,.0f} (p = "
                     f"{balance['p']:.1g}). Are pages shown as they were drawn, and drawn anew for every user?"
                 )
-        if self.different_documents:
+        if self.short_lists is not None and self.short is not None and self.short_lists >= MANY_SHORT:
+            named = [name for name, share in self.short.items() if share > 0]
             found.append(
-                f"in {_percent(self.different_documents)} of the impressions rankers returned different documents; "
-                "no method promises there that the better one wins"
+                f"in {_percent(self.short_lists)} of the impressions a ranker ({', '.join(named)}) returned fewer than "
+                f"k + 1 results while others returned documents that it lacks; there the better ranker may not win. "
+                f"Request at least {self.needed} results from every ranker"
+            )
+        if self.same_pages:
+            n, m, share = max(self.same_pages, key=lambda pair: pair[2])
+            found.append(
+                f"{n} and {m} returned the same page in {_percent(share)} of the impressions, and with this method "
+                "copies of a ranker change what is said about the others. Leave one of them out, or use rpm"
             )
         return tuple(found)
 
@@ -99,6 +118,10 @@ class Health:
             "fallbacks": self.fallbacks,
             "missing": self.missing,
             "different_documents": self.different_documents,
+            "short_lists": self.short_lists,
+            "short": self.short,
+            "needed": self.needed,
+            "same_pages": [list(pair) for pair in self.same_pages],
             "first": self.first,
             "exposure": self.exposure,
             "warnings": list(self.warnings),
@@ -136,6 +159,7 @@ def examine(tally: Examined, moments: Moments | None = None) -> Health:
     examined = evidence.examined
     told = moments.impressions + evidence.left_out if examined or evidence.fallbacks else 0
     missing = dict(zip(tally.rankers, (evidence.missing / told).tolist(), strict=True)) if told else None
+    short = dict(zip(tally.rankers, (evidence.short / examined).tolist(), strict=True)) if examined else None
     return Health(
         units=moments.units,
         effective_units=moments.effective,
@@ -145,6 +169,14 @@ def examine(tally: Examined, moments: Moments | None = None) -> Health:
         fallbacks=evidence.fallbacks / told if told else None,
         missing=missing,
         different_documents=evidence.different_documents / examined if examined else None,
+        short_lists=evidence.short_lists / examined if examined else None,
+        short=short,
+        needed=evidence.needed,
+        same_pages=tuple(
+            (tally.rankers[n], tally.rankers[m], float(evidence.same_pages[n, m] / examined))
+            for n, m in combinations(range(len(tally.rankers)), 2)
+            if len(tally.rankers) > 2 and evidence.same_pages[n, m] >= max(MOSTLY_SAME * examined, 1)
+        ),
         first=_balance(evidence.first, tally.rankers),
         exposure=_balance(evidence.exposure, tally.rankers),
     )

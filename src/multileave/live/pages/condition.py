@@ -37,6 +37,7 @@ def figures_of(health: Health, unit: str) -> list[Figure]:
         (health.no_preference, "of the impressions could prefer nobody: all rankers agreed"),
         (health.fallbacks, "of the impressions miss a ranker that failed"),
         (health.different_documents, "of the impressions showed what some ranker had not returned"),
+        (health.short_lists, "of the impressions have a ranker with fewer than k + 1 results"),
     ):
         if share is not None:
             found.append(Figure(_percent(share), words))
