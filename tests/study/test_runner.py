@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import multileave as ml
+from multileave.errors import DataError
 from multileave.study.results import RunResult
 from multileave.study.runner import Task, all_tasks, checkpoints, result_path, run_study, run_task
 from multileave.study.settings import Settings
@@ -242,3 +244,19 @@ def test_unknown_backends(toy, tmp_path):
         run_study(settings_for(toy), tmp_path, backend="dusk")
     with pytest.raises(ml.DataError, match="Use --backend dask"):
         run_study(settings_for(toy), tmp_path, scheduler="tcp://127.0.0.1:1")
+
+
+def test_cut_lists_change_nothing_for_methods_that_read_k_plus_1_ranks(tmp_path):
+    base = Settings(
+        methods=("rpm", "dpm", "opm", "tdm", "ppm", "pm"), users=("navigational",), rankers=(4,), runs=1, folds=(1,),
+        impressions=300,
+    )  # fmt: skip
+    whole = {result.method: result for result in run_study(base, tmp_path / "whole")}
+    cut = {result.method: result for result in run_study(base.changed(returned=11), tmp_path / "cut")}
+    same = {name for name in whole if replace(whole[name], seconds=0.0) == replace(cut[name], seconds=0.0)}
+    assert {"rpm", "dpm", "opm", "tdm"} <= same
+    assert {"ppm", "pm"}.isdisjoint(same)
+    with pytest.raises(DataError, match="returned=11"):
+        run_study(base, tmp_path / "cut")
+    with pytest.raises(DataError, match="returned is 0"):
+        base.changed(returned=0)

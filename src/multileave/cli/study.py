@@ -42,6 +42,9 @@ def study(
     unjudged: Annotated[
         int | None, typer.Option(help="The grade of documents that the qrels do not judge; 0 by default.")
     ] = None,
+    returned: Annotated[
+        int | None, typer.Option(help="Documents that every ranker returns, the top of its ranking; all by default.")
+    ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of every fold, or of the run files; 25 by default.")] = None,
     folds: Annotated[list[int] | None, typer.Option(help="Folds to use; all by default.")] = None,
     k: Annotated[int | None, typer.Option(help="Results on a page; 10 by default.")] = None,
@@ -81,7 +84,7 @@ def study(
         "data": None if data is None else str(data.resolve()),
         "datasets": datasets, "methods": methods, "rankers": rankers, "users": users, "impressions": impressions,
         "runs": repeats, "folds": folds, "k": k, "seed": seed, "anywhere": anywhere, "run_files": files,
-        "qrels": None if qrels is None else str(qrels.resolve()), "unjudged": unjudged,
+        "qrels": None if qrels is None else str(qrels.resolve()), "unjudged": unjudged, "returned": returned,
     }  # fmt: skip
     grids = _grids({key: value for key, value in options.items() if value is not None}, settings, paper=paper)
     results = []
@@ -153,6 +156,7 @@ def _judge_systems(settings: "Settings", tell: Callable[[int, int, str], None]) 
     from multileave.study.systems import simulated_verdict
 
     graded = open_runs(settings.run_files, str(settings.qrels), settings.unjudged)
+    queries = graded.queries if settings.returned is None else graded.queries.cut(settings.returned)
     method = settings.methods[0]
     verdicts: dict[str, Verdict] = {}
     done = 0
@@ -166,7 +170,7 @@ def _judge_systems(settings: "Settings", tell: Callable[[int, int, str], None]) 
         user = settings.user(name, graded.queries.grades)
         seed = f"{settings.seed}/verdict/{name}"
         verdicts[name] = simulated_verdict(
-            graded.queries, method, user, impressions=settings.impressions, k=settings.k, seed=seed, progress=advance
+            queries, method, user, impressions=settings.impressions, k=settings.k, seed=seed, progress=advance
         )
     return _Systems(graded, method, verdicts)
 

@@ -1,7 +1,7 @@
 """QuerySet: labelled documents and their rankings, query after query in flat arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,6 +123,10 @@ class QuerySet:
         """The length of the longest ranking of every query."""
         longest: Longs = self.lengths.max(axis=1).astype(np.int64)
         return longest
+
+    def cut(self, returned: int) -> "QuerySet":
+        """Return the same queries, of which every ranker returned only the top of its ranking, so many documents."""
+        return replace(self, lengths=np.minimum(self.lengths, np.int32(returned)))
 
     def query(self, q: int) -> tuple[Labels, Ints]:
         """Return the labels (n,) and the rankings (R, n) of a query, as views."""

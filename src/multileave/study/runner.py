@@ -140,6 +140,8 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
     truth_same = truths.pop("ndcg@10")
     truth_held = None if heldout is None else score_differences(ndcg(heldout))
     own_pages = tuple(ndcg(users, settings.k).tolist())
+    if settings.returned is not None:
+        users = users.cut(settings.returned)
     packs: dict[int, Packed] = {}
     results = []
     for spec, name in task.pairs:

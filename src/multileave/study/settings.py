@@ -34,6 +34,8 @@ class Settings:
     own_users: users by name, each {"click": [...], "stop": [...]} or {"click": [...], "examine": [...]}.
     run_files: TREC runs of systems to compare instead of data sets, judged by the file `qrels`; documents that
         it does not judge have the grade `unjudged`. Rankers are then the systems, and all topics are the users'.
+    returned: how many documents every ranker returns, the top of its ranking; all by default. The truth stays that of
+        the whole rankings.
     """
 
     datasets: tuple[str, ...] = (SYNTHETIC,)
@@ -51,6 +53,7 @@ class Settings:
     run_files: tuple[str, ...] = ()
     qrels: str | None = None
     unjudged: int = 0
+    returned: int | None = None
 
     def __post_init__(self) -> None:
         if self.run_files or self.qrels is not None:
@@ -65,6 +68,8 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise DataError(f"{name} is {value!r}; expected an integer from {least}.")
+        if self.returned is not None and (isinstance(self.returned, bool) or self.returned < 1):
+            raise DataError(f"returned is {self.returned!r}; expected a number of documents from 1.")
         for value in (*self.rankers, *self.folds):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise DataError(f"{value!r} is no number of rankers or of a fold; expected integers.")
@@ -121,6 +126,7 @@ class Settings:
     def decisive(self) -> dict[str, Any]:
         """What a run's numbers depend on, besides the run's own name."""
         found = {key: self.to_dict()[key] for key in ("impressions", "k", "seed", "anywhere", "own_users", "data")}
+        found["returned"] = self.returned
         if self.qrels is not None:
             names = system_names(self.run_files)
             found["run_files"] = dict(zip(names, map(fingerprint, self.run_files), strict=True))
