@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import stand_in_engine
+from multileave.cli.methods import reads
 from multileave.methods import base
 
 ROOT = Path(__file__).parents[1]
@@ -64,3 +65,10 @@ def test_every_method_stands_in_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, method in base.methods().items():
         assert f"| `{name}` |" in readme, f"README's table of methods lacks {name}, {method.title}"
+        [row] = [line for line in readme.splitlines() if line.startswith(f"| `{name}` |")]
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[2].startswith("yes") == method.considerate
+        assert bool(method.unbiased_lists) == (cells[3] == "yes")
+        assert cells[5] == reads(method)
+        assert (cells[6] == "yes") == method.clone_proof
+        assert cells[7] == str(method.most_rankers or "any")

@@ -104,7 +104,8 @@ def test_methods_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["ppm"]["most_rankers"] is None
     assert found["pm"]["considerate"] is False
     assert set(found["tdm"]) == {
-        "name", "title", "recommended", "considerate", "fidelity", "most_rankers", "parameters", "reference",
+        "name", "title", "recommended", "considerate", "fidelity", "unbiased_lists", "reads", "clone_proof",
+        "most_rankers", "parameters", "reference",
     }  # fmt: skip
 
 

@@ -34,10 +34,23 @@ def describe(method: "type[Method]") -> dict[str, Any]:
         "recommended": method.recommended,
         "considerate": method.considerate,
         "fidelity": method.fidelity,
+        "unbiased_lists": method.unbiased_lists or None,
+        "reads": reads(method),
+        "clone_proof": method.clone_proof,
         "most_rankers": method.most_rankers,
         "parameters": {field.name: field.default for field in fields(method)},
         "reference": method.reference,
     }
+
+
+def reads(method: "type[Method]") -> str:
+    """Return how deep a method reads each ranker's list, for a page of k results: "k", "k + 1" or "all"."""
+    depth = method().reads_to(100)
+    return "all" if depth is None else "k" if depth == 100 else f"k + {depth - 100}"
+
+
+def _yes(holds: bool) -> str:
+    return "[green]yes[/green]" if holds else "[red]no[/red]"
 
 
 def _print_table(described: list[dict[str, Any]]) -> None:
@@ -47,7 +60,7 @@ def _print_table(described: list[dict[str, Any]]) -> None:
 
     table = Table(box=box.ROUNDED, show_lines=True)
     table.add_column("method", ratio=5)
-    table.add_column("considerate", justify="center")
+    table.add_column("properties", no_wrap=True)
     table.add_column("fidelity", ratio=4)
     table.add_column("rankers")
     table.add_column("parameters", overflow="fold")
@@ -55,7 +68,8 @@ def _print_table(described: list[dict[str, Any]]) -> None:
         table.add_row(
             f"[bold]{escape(method['name'])}[/bold]  [dim]{escape(method['reference'])}[/dim]\n"
             f"{escape(method['title'])}{', recommended' if method['recommended'] else ''}",
-            "[green]yes[/green]" if method["considerate"] else "[red]no[/red]",
+            f"considerate: {_yes(method['considerate'])}\nclone-proof: {_yes(method['clone_proof'])}\n"
+            f"reads:       {method['reads']}",
             escape(method["fidelity"]),
             "any" if method["most_rankers"] is None else f"exactly {method['most_rankers']}",
             escape("\n".join(f"{name}={value!r}" for name, value in method["parameters"].items())) or "-",
@@ -65,5 +79,6 @@ def _print_table(described: list[dict[str, Any]]) -> None:
     console.print(
         "[dim]considerate: no document is shown above the best rank that any ranker gives it.\n"
         "fidelity: unbiased, random clicks prefer no ranker; Pareto, a ranker better than the others wins.\n"
+        "reads: how many results of each ranker decide everything; clone-proof: copies of a ranker change nothing.\n"
         "Parameters are set as in \"ppm(pairs='all')\".[/dim]"
     )

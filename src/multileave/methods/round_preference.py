@@ -237,7 +237,7 @@ class RoundPreference(Method):
     considerate = True
     unbiased_lists = "any"
     clone_proof = True
-    fidelity = "both, for users who read downwards, cascades included"
+    fidelity = "both, for users who read downwards and stop no less after relevant documents"
     reference = "multileave2026"
     keeps_note = True
     draw_kernel = draw_rounds

@@ -125,7 +125,7 @@ def _decide(method: Method, user: User | None, seed: int, rankers: int, case: Ca
         broken = None
         for copied, ranking in enumerate(rankings):
             if broken is None and not infeasible:
-                beside = make_table(method, (*rankings, ranking), k, seed=seed)
+                beside = make_table(method, (*rankings, ranking), k, seed=seed, full=full if lists else ())
                 broken = break_of_clone_proofness(table, beside, copied)
         return _Decided(
             len(full[0]), k, (rankings, k), None, None, None, table.linear, infeasible, broken, copies=True

@@ -44,7 +44,7 @@ def break_of_considerateness(table: Table) -> Counterexample | None:
     for shown in table.lists:
         for rank, document in enumerate(shown, 1):
             if all(document not in ranking[:rank] for ranking in table.rankings):
-                return Counterexample("considerate", table.rankings, table.k, shown=shown, rank=rank)
+                return Counterexample("considerate", table.rankings, table.page, shown=shown, rank=rank)
     return None
 
 
@@ -58,7 +58,7 @@ def break_of_unbiasedness(table: Table) -> Counterexample | None:
             n, m = (int(x) for x in np.argwhere(wrong)[0])
             clicks = tuple(Fraction(mask >> x & 1) for x in range(table.k))
             return Counterexample(
-                "unbiased", table.rankings, table.k, user=Independent(clicks, clicks),
+                "unbiased", table.rankings, table.page, user=Independent(clicks, clicks),
                 pair=(n, m), expectation=table.fraction(totals[mask, n, m]),
             )  # fmt: skip
     return None
@@ -110,7 +110,7 @@ def break_of_clone_proofness(alone: Table, beside: Table, copied: int) -> Counte
                 if one != other and (alone.exact or abs(one - other) > Fraction(1, 10)):
                     chances = tuple(Fraction(clicks >> x & 1) for x in range(alone.k))
                     return Counterexample(
-                        "clone_proof", beside.rankings, alone.k, relevant=relevant,
+                        "clone_proof", beside.rankings, alone.page, relevant=relevant,
                         user=Independent(chances, chances), pair=(n, m), expectation=other - one, copied=copied,
                     )  # fmt: skip
     return None
@@ -125,7 +125,7 @@ def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, u
     if expected > -slack if slack else expected > 0:
         return None
     return Counterexample(
-        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=expected,
+        "pareto", table.rankings, table.page, relevant=relevant, user=user, pair=(n, m), expectation=expected,
         full=table.full,
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ def _break_for_independent(
         worst = int(np.argmin(expected))
     user, value = _nearby_user(table, relevant, n, m, triangles[worst])
     return Counterexample(
-        "pareto", table.rankings, table.k, relevant=relevant, user=user, pair=(n, m), expectation=value,
+        "pareto", table.rankings, table.page, relevant=relevant, user=user, pair=(n, m), expectation=value,
         full=table.full,
     )  # fmt: skip
 

@@ -46,9 +46,14 @@ class Table:
     asked: int = 0
 
     @property
+    def page(self) -> int:
+        """How many results were asked for."""
+        return self.asked or self.k
+
+    @property
     def judged(self) -> tuple[ExactRankings, int]:
         """The rankings, and the number of results, by which a ranker dominates another."""
-        return (self.full, self.asked) if self.full else (self.rankings, self.k)
+        return self.full or self.rankings, self.page
 
     @property
     def exact(self) -> bool:
@@ -85,18 +90,21 @@ def make_table(method: Method, rankings: ExactRankings, k: int, *, seed: int = 0
 
     full: the rankings of all documents, where `rankings` are only what was returned of them.
     """
-    table = _make_table(method, rankings, k, seed=seed)
-    return replace(table, full=full, asked=k) if full else table
+    visible = min(k, len({document for ranking in rankings for document in ranking}))
+    if full:
+        table = _make_table(method, rankings, visible, k, seed)
+        return replace(table, full=full, asked=k)
+    return _make_table(method, rankings, visible, visible, seed)
 
 
-def _make_table(method: Method, rankings: ExactRankings, k: int, *, seed: int) -> Table:
-    k = min(k, len({document for ranking in rankings for document in ranking}))
+def _make_table(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> Table:
+    """Compute a table of k visible ranks, of lists for which more may have been asked."""
     if not has_definition(method):
-        return _simulate(method, rankings, k, seed)
+        return _simulate(method, rankings, k, asked, seed)
     merged: dict[Documents, list[tuple[Fraction, list[list[list[Fraction]]]]]] = {}
-    for drawn, note, probability in method.lists(rankings, k):  # type: ignore[attr-defined]
+    for drawn, note, probability in method.lists(rankings, asked):  # type: ignore[attr-defined]
         outcomes = [
-            exact_preferences(method.outcome, method.score(rankings, drawn, note, _positions(mask), k))  # type: ignore[attr-defined]
+            exact_preferences(method.outcome, method.score(rankings, drawn, note, _positions(mask), asked))  # type: ignore[attr-defined]
             for mask in range(2**k)
         ]
         merged.setdefault(drawn[:k], []).append((probability, outcomes))
@@ -131,12 +139,12 @@ def _positions(mask: int) -> list[int]:
     return [x for x in range(mask.bit_length()) if mask >> x & 1]
 
 
-def _simulate(method: Method, rankings: ExactRankings, k: int, seed: int) -> Table:
+def _simulate(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> Table:
     """Draw many lists by the kernels; each drawn list and note is a row with its frequency."""
     counts: dict[tuple[Documents, bytes], tuple[int, Any]] = {}
     rng = np.random.default_rng(seed)
     for _ in range(SIMULATED_DRAWS):
-        impression = method.combine(rankings, k, seed=rng)
+        impression = method.combine(rankings, asked, seed=rng)
         key = impression.drawn, impression.note.tobytes()
         before = counts.get(key)
         counts[key] = (before[0] + 1 if before else 1, before[1] if before else impression)
