@@ -35,7 +35,7 @@ class Multileave(pt.Transformer):
     """Pipelines that are shown as one list.
 
     systems: transformers that return qid, docno, score and rank, or a mapping of names to them. Results of
-        theirs as a data frame will do as well. method, k: as of `Method.combine`.
+        theirs as a data frame will do as well. method, k: as of `Method.combine`; let pipelines return at least k + 1.
     names: the rankers' names; by default the systems' own, or their numbers where two are alike.
     seed: the list of a query depends on it and on the qid alone; None draws a new one each time.
 

@@ -98,7 +98,8 @@ class ResultPage:
 class Multisearch:
     """Several retrievers behind one result page.
 
-    retrievers: two or more, by the ranker's name. method: how lists are combined. k: results on a page.
+    retrievers: two or more, by the ranker's name. Each should return k + 1 results or more, for with fewer a better
+        ranker may not win. method: how lists are combined. k: results on a page.
     control: whose own list is shown where there is no comparison; the first by default.
     on_missing: what to show while a ranker is missing: "compare", a list of the others, or "control".
     deadline: seconds that a retriever may take, for all or by name. A thread cannot be stopped, so a late call
