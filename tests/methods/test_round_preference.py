@@ -69,7 +69,7 @@ def test_a_better_ranker_wins_with_users_who_stop(user, holds):
 
 
 def test_what_is_proved():
-    assert proved(ml.get_method("rpm")) == {"considerate", "unbiased", "pareto"}
+    assert proved(ml.get_method("rpm")) == {"considerate", "unbiased", "pareto", "clone_proof"}
     assert "pareto" not in proved(ml.get_method("rpm(lead=0)"))
     assert "pareto" in proved(ml.get_method("rpm"), PRESETS["navigational"])
     assert "pareto" not in proved(ml.get_method("rpm"), FORGIVING)

@@ -8,10 +8,11 @@ from multileave.data import QuerySet, ndcg, synthetic
 from multileave.errors import DataError, MethodError
 from multileave.impression import Impression
 from multileave.methods.base import Method, get_method, methods
+from multileave.outcome import Kind, preference_matrix
 from multileave.random import below, seed_state
 from multileave.rankings import read_rankings
 from multileave.study import Simulation, best_first, binary_error, score_differences, winner
-from multileave.study.engine import pack
+from multileave.study.engine import ADDING, pack
 
 VARIANTS = [
     "dpm(depth='linear')",
@@ -81,6 +82,32 @@ def test_the_loop_equals_the_composition_of_its_steps(spec: str, k: int) -> None
     assert (simulation.dcg_shown, simulation.ndcg_shown) == pytest.approx(tuple(np.mean(pages, axis=0)), rel=1e-12)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert expected.any(axis=(1, 2)).sum() > 10
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("kind", ADDING)
+@pytest.mark.parametrize("rankers", [2, 9, 40])
+@pytest.mark.parametrize("share", [0.03, 0.5, 1.0])
+def test_sums_and_squares_are_those_of_preferences(kind: Kind, rankers: int, share: float) -> None:
+    rng = np.random.default_rng(rankers)
+    shape = (rankers, rankers) if kind == "matrix" else (1, rankers)
+    total = np.zeros((1, rankers) if kind == "difference" else (rankers, rankers))
+    squares = np.zeros((0, 0) if kind == "sign" else (rankers, rankers))
+    expected = np.zeros((2, rankers, rankers))
+    for _ in range(30):
+        values = rng.integers(-2, 3, shape) * (rng.random(shape) < share) * (1.0 + rng.integers(0, 2, shape) * 1e-16)
+        values[0, rng.integers(rankers)] = -0.3
+        if kind == "matrix":
+            values = values - values.T
+        ADDING[kind](values, total, squares)
+        preferences = preference_matrix(kind, values if kind == "matrix" else values[0])
+        expected += preferences, preferences**2
+    if kind == "difference":
+        own = np.diag(squares)
+        found = preference_matrix("difference", total[0]), own[:, None] + own[None, :] - 2 * squares
+    else:
+        found = total - total.T, (total if kind == "sign" else squares) + (total if kind == "sign" else squares).T
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.fast
