@@ -8,7 +8,7 @@ import numpy as np
 
 from multileave.kernels import Kernel, kernel
 
-__all__ = ["ADDING", "Kind", "Outcome", "preference_matrix"]
+__all__ = ["ADDING", "Kind", "Outcome", "how_to_compare", "preference_matrix"]
 
 Kind: TypeAlias = Literal["difference", "sign", "matrix"]
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
@@ -77,6 +77,17 @@ def add_credits(values, total):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def how_to_compare(credits):  # type: ignore[no-untyped-def]
+    """Return the largest difference that is rounding, and whether so few have credit that others can be skipped."""
+    largest = 0.0
+    some = 0
+    for n in range(len(credits)):
+        largest = max(largest, abs(credits[n]))
+        some += credits[n] != 0.0
+    return TOLERANCE * largest, 8 * some < len(credits)
+
+
+@kernel
 def add_signs(values, total):  # type: ignore[no-untyped-def]
     """Add the signs of the differences of one impression's (1, R) credits to an (R, R) total.
 
@@ -85,13 +96,7 @@ def add_signs(values, total):  # type: ignore[no-untyped-def]
     """
     rankers = total.shape[0]
     credits = values[0]
-    largest = 0.0
-    some = 0
-    for n in range(rankers):
-        largest = max(largest, abs(credits[n]))
-        some += credits[n] != 0.0
-    least = TOLERANCE * largest
-    few = 8 * some < rankers
+    least, few = how_to_compare(credits)
     for n in range(rankers):
         ours, row = credits[n], total[n]
         if few and ours == 0.0:

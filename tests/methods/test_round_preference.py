@@ -262,3 +262,23 @@ def test_what_can_be_read_by_what():
         ml.infer(impression, positions=[0], method="rpm")
     with pytest.raises(ml.ImpressionError, match="needs them for each"):
         ml.infer(tdm.combine(["ABC", "CBA"], k=2, seed=1), positions=[0], method="rpm")
+
+
+GRADED = theory.Cascade(click=(F(1, 20), F(1, 2), F(19, 20)), stop=(F(1, 5), F(1, 2), F(9, 10)))
+
+
+@pytest.mark.parametrize("spec", ["rpm(lead=2)", "opm"])
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(data=st.data(), grades=st.lists(st.integers(0, 2), min_size=4, max_size=4), k=st.integers(1, 3))
+def test_a_better_ranker_wins_by_graded_relevance(spec, data, grades, k):
+    rankings = [data.draw(st.permutations(range(4))) for _ in range(3)]
+    relevant = dict(enumerate(grades))
+    expected = theory.expectation(spec, rankings, GRADED, relevant, k)
+    seen = [d for d, grade in relevant.items() if grade and any(d in ranking[:k] for ranking in rankings)]
+    for n, mine in enumerate(rankings):
+        for m, theirs in enumerate(rankings):
+            moves = [theirs.index(d) - mine.index(d) for d in seen]
+            if n != m and all(move >= 0 for move in moves):
+                assert expected[n][m] >= 0
+                if any(move > 0 and mine.index(d) < k for d, move in zip(seen, moves, strict=True)):
+                    assert expected[n][m] > 0

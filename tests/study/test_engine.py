@@ -12,7 +12,8 @@ from multileave.outcome import Kind, preference_matrix
 from multileave.random import below, seed_state
 from multileave.rankings import read_rankings
 from multileave.study import Simulation, best_first, binary_error, score_differences, winner
-from multileave.study.engine import ADDING, pack
+from multileave.study.engine import pack
+from multileave.study.sums import ADDING
 
 VARIANTS = [
     "dpm(depth='linear')",

@@ -35,7 +35,7 @@ FLOOR = "floor"
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as it is printed, what stands in brackets behind it, whether it is bold, and its mark."""
+    """A number as it is printed, what follows it in brackets, whether it is bold, and its mark."""
 
     text: str
     aside: str = ""

@@ -1,0 +1,55 @@
+"""What the engine adds up of every impression: preferences and their squares, as cheaply as outcomes allow."""
+
+from multileave.kernels import Kernel, kernel
+from multileave.outcome import Kind, how_to_compare
+
+__all__ = ["ADDING"]
+
+
+@kernel
+def add_differences(values, total, squares):  # type: ignore[no-untyped-def]
+    """Add (1, R) credits to a total of that shape, and the products of every two to squares.
+
+    All R columns are added, though those above the diagonal would do: rows of one length are faster.
+    """
+    rankers = squares.shape[0]
+    credits = values[0]
+    for n in range(rankers):
+        ours, row = credits[n], squares[n]
+        total[0, n] += ours
+        for m in range(rankers):
+            row[m] += ours * credits[m]
+
+
+@kernel
+def add_wins(values, total, squares):  # type: ignore[no-untyped-def]
+    """Add 1 to total (R, R) at [n, m] if ranker n has more of the (1, R) credits than m; squares follow from it.
+
+    Where few rankers have credit only their rows and columns change.
+    """
+    rankers = total.shape[0]
+    credits = values[0]
+    least, few = how_to_compare(credits)
+    for n in range(rankers):
+        ours, row = credits[n], total[n]
+        if few and ours == 0.0:
+            continue
+        for m in range(rankers):
+            row[m] += 1.0 if ours - credits[m] > least else 0.0
+        if few and ours < -least:
+            for m in range(rankers):
+                total[m, n] += 1.0 if credits[m] == 0.0 else 0.0
+
+
+@kernel
+def add_preferences(values, total, squares):  # type: ignore[no-untyped-def]
+    """Add the upper triangle of (R, R) preferences, and of their squares."""
+    rankers = total.shape[0]
+    for n in range(rankers):
+        row, sums, products = values[n], total[n], squares[n]
+        for m in range(n + 1, rankers):
+            sums[m] += row[m]
+            products[m] += row[m] * row[m]
+
+
+ADDING: dict[Kind, Kernel] = {"difference": add_differences, "sign": add_wins, "matrix": add_preferences}
