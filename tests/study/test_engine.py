@@ -13,7 +13,7 @@ from multileave.random import below, seed_state
 from multileave.rankings import read_rankings
 from multileave.study import Simulation, best_first, binary_error, score_differences, winner
 from multileave.study.engine import pack
-from multileave.study.sums import ADDING
+from multileave.study.sums import ADDING, products
 
 VARIANTS = [
     "dpm(depth='linear')",
@@ -93,9 +93,10 @@ def test_sums_and_squares_are_those_of_preferences(kind: Kind, rankers: int, sha
     rng = np.random.default_rng(rankers)
     shape = (rankers, rankers) if kind == "matrix" else (1, rankers)
     total = np.zeros((1, rankers) if kind == "difference" else (rankers, rankers))
-    squares = np.zeros((0, 0) if kind == "sign" else (rankers, rankers))
+    size = {"difference": rankers + 1, "sign": 0, "matrix": rankers}[kind]
+    squares = np.zeros((size, size))
     expected = np.zeros((2, rankers, rankers))
-    for _ in range(30):
+    for _ in range(31):
         values = rng.integers(-2, 3, shape) * (rng.random(shape) < share) * (1.0 + rng.integers(0, 2, shape) * 1e-16)
         values[0, rng.integers(rankers)] = -0.3
         if kind == "matrix":
@@ -104,8 +105,9 @@ def test_sums_and_squares_are_those_of_preferences(kind: Kind, rankers: int, sha
         preferences = preference_matrix(kind, values if kind == "matrix" else values[0])
         expected += preferences, preferences**2
     if kind == "difference":
-        own = np.diag(squares)
-        found = preference_matrix("difference", total[0]), own[:, None] + own[None, :] - 2 * squares
+        both = products(squares)
+        own = np.diag(both)
+        found = preference_matrix("difference", total[0]), own[:, None] + own[None, :] - 2 * both
     else:
         found = total - total.T, (total if kind == "sign" else squares) + (total if kind == "sign" else squares).T
     np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -25,7 +25,7 @@ from multileave.kernels import Kernel, kernel
 from multileave.methods.base import Method, get_method
 from multileave.outcome import Floats, preference_matrix
 from multileave.random import Seed, below, seed_state
-from multileave.study.sums import ADDING
+from multileave.study.sums import ADDING, products
 
 __all__ = ["Packed", "Simulation", "User", "pack", "simulate"]
 
@@ -292,7 +292,8 @@ class Simulation:
         self._out = self._values if matrix else self._values[0]
         kind = self.method.outcome
         self._total = np.zeros((1 if kind == "difference" else rankers, rankers))
-        self._squares = np.zeros((0, 0) if kind == "sign" else (rankers, rankers))
+        size = {"difference": rankers + 1, "sign": 0, "matrix": rankers}[kind]
+        self._squares = np.zeros((size, size))
         self._quality = np.zeros(2)
         kept = self._packed
         self._read = kept.blocks, kept.rows, kept.starts, kept.ideals, GAINS, discounts(k)
@@ -323,8 +324,8 @@ class Simulation:
         elif self.method.outcome == "matrix":
             squares = self._squares + self._squares.T
         else:
-            own = np.diag(self._squares)
-            squares = own[:, None] + own[None, :] - 2.0 * self._squares
+            both = products(self._squares)
+            squares = np.diag(both)[:, None] + np.diag(both)[None, :] - 2.0 * both
         count = max(self.impressions, 1)
         return np.maximum(squares / count - (self.preferences / count) ** 2, 0.0)
 

@@ -1,24 +1,42 @@
 """What the engine adds up of every impression: preferences and their squares, as cheaply as outcomes allow."""
 
-from multileave.kernels import Kernel, kernel
-from multileave.outcome import Kind, how_to_compare
+import numpy as np
 
-__all__ = ["ADDING"]
+from multileave.kernels import Kernel, kernel
+from multileave.outcome import Floats, Kind, how_to_compare
+
+__all__ = ["ADDING", "products"]
 
 
 @kernel
 def add_differences(values, total, squares):  # type: ignore[no-untyped-def]
-    """Add (1, R) credits to a total of that shape, and the products of every two to squares.
+    """Add (1, R) credits to a total of that shape, and the products of every two to squares (R + 1, R + 1).
 
-    All R columns are added, though those above the diagonal would do: rows of one length are faster.
+    The last row of squares keeps the credits of one impression, and its corner 1, until the next comes: products of
+    two impressions at a time cost little more than of one. All R columns are added, though those above the
+    diagonal would do: rows of one length are faster.
     """
-    rankers = squares.shape[0]
+    rankers = values.shape[1]
     credits = values[0]
+    kept = squares[rankers]
     for n in range(rankers):
-        ours, row = credits[n], squares[n]
-        total[0, n] += ours
+        total[0, n] += credits[n]
+    if kept[rankers] == 0.0:
+        for n in range(rankers):
+            kept[n] = credits[n]
+        kept[rankers] = 1.0
+        return
+    kept[rankers] = 0.0
+    for n in range(rankers):
+        ours, before, row = credits[n], kept[n], squares[n]
         for m in range(rankers):
-            row[m] += ours * credits[m]
+            row[m] += ours * credits[m] + before * kept[m]
+
+
+def products(squares: Floats) -> Floats:
+    """Return the (R, R) sums of products that `add_differences` has added up so far."""
+    kept = squares[-1, :-1] * squares[-1, -1]
+    return squares[:-1, :-1] + np.outer(kept, kept)
 
 
 @kernel
