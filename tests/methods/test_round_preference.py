@@ -148,6 +148,13 @@ def test_many_rankers_and_copies_of_all():
     assert not matrix[0, 3::3].any()
 
 
+@pytest.mark.parametrize("spec", ["rpm", "opm"])
+def test_an_impression_with_many_hidden_documents_is_inferred(spec):
+    data = ml.get_method(spec).combine([list(range(30)), list(range(29, -1, -1))], k=20, seed=1).to_dict()
+    data |= {"k": 1, "shown": data["shown"][:1], "hidden": data["shown"][1:] + data["hidden"]}
+    assert ml.infer(ml.Impression.from_dict(data), positions=[0]).preferences.shape == (2, 2)
+
+
 def test_leads_of_rounds():
     ranks = np.array([[1, 2, 3], [2, 1, ml.impression.ABSENT], [3, 3, 1], [4, 4, ml.impression.ABSENT]], dtype=np.int32)
     for every, observed, expected in ((False, [1, 0, 1], [1 / 2] * 3), (True, [2, 1, 2], [1.0] * 3)):

@@ -112,8 +112,15 @@ def test_a_search_takes_returned_lists():
     assert all(len(ranking) <= 3 for ranking in report.pareto.counterexample.rankings)
     assert max(map(len, report.pareto.counterexample.full)) <= 4
     assert theory.check("rpm", documents=4, rankers=3, k=2, search=60, seed=1, returned=3).pareto.holds
-    with pytest.raises(MethodError, match="takes one number"):
-        theory.check("tdm", documents=4, search=10, returned="any")
+    short = theory.check("rpm", documents=4, rankers=2, user="perfect", search=1500, seed=1, returned="any")
+    assert short.unbiased.holds
+    example = short.pareto.counterexample
+    assert example.expectation <= 0
+    assert min(map(len, example.rankings)) <= example.k
+    n, m = example.pair
+    assert n in set(dominators(example.full, example.relevant, example.k))
+    found = theory.expectation("rpm", example.rankings, example.user, example.relevant, example.k)
+    assert found[n][m] == example.expectation
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "all", 1.5])

@@ -62,7 +62,7 @@ class Method:
     fidelity: ClassVar[str] = "unknown"
     reference: ClassVar[str] = ""
     recommended: ClassVar[bool] = False
-    unbiased_lists: ClassVar[str] = ""  # "any", "k" (of k documents or more), "same" (the same documents), "" for none
+    unbiased_lists: ClassVar[str] = ""  # "any" lists, "k" for lists of k documents or more, "" if it is biased
     clone_proof: ClassVar[bool] = False  # copies of a ranker change no expected preference between the others
     most_rankers: ClassVar[int | None] = None
     keeps_ranks: ClassVar[bool] = True

@@ -122,7 +122,7 @@ class OpposedPreference(Method):
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
         """Return room for the draw, the drawn documents' gains with every ranker, and the discounts."""
-        return super().workspace(rankers, documents, k)[0], (k + 1) * rankers + k + 2
+        return super().workspace(rankers, documents, k)[0], max(documents, k + 1) * rankers + k + 2
 
     def rereads(self, drawn: Method) -> Method | None:
         """Lists of uniform choices are alike, whichever method infers from them."""

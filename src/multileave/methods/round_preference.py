@@ -272,7 +272,7 @@ class RoundPreference(Method):
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
         """Return room for the draw, and for the heights of drawn documents with the sums over pairs."""
-        return max(3 * rankers + documents, (k + 1 + rankers) * rankers), 1
+        return max(3 * rankers + documents, (max(documents, k + 1) + rankers) * rankers), 1
 
     def rereads(self, drawn: Method) -> Method | None:
         """Inference reads rounds only, and pairs of team drafts that can be exchanged."""

@@ -29,6 +29,7 @@ from multileave.theory.users import User
 __all__ = ["search_report"]
 
 Numbers: TypeAlias = tuple[tuple[int, ...], ...]  # rankings of documents 0, 1, ...
+Lengths: TypeAlias = tuple[int, ...]  # how many documents each ranker returned
 
 ROUNDING = 1e-9  # an expectation in floats below minus this is worth confirming
 PATIENCE = 40  # mutations without gain before a new start
@@ -80,9 +81,12 @@ class FloatTable:
         return masks
 
 
-def float_table(method: Any, full: Numbers, k: int, returned: int | None = None) -> FloatTable:
-    """Compute the table of one instance: lists by definition, preferences by the kernel."""
-    rankings = tuple(ranking[:returned] for ranking in full)
+def float_table(method: Any, full: Numbers, k: int, lengths: Lengths = ()) -> FloatTable:
+    """Compute the table of one instance: lists by definition, preferences by the kernel.
+
+    lengths: what was returned of the rankings; all by default.
+    """
+    rankings = tops(full, lengths)
     rows = list(method.lists(rankings, k))
     drawn = np.array([row[0] for row in rows], dtype=np.int32)
     note = np.array([row[1] for row in rows], dtype=np.int32)
@@ -104,6 +108,11 @@ def float_table(method: Any, full: Numbers, k: int, returned: int | None = None)
         if method.outcome == "sign":
             out = np.where(np.abs(out) < 1e-12, 0.0, np.sign(out))
     return FloatTable(rankings, visible, drawn, out * chances[:, None, None, None], full, k)
+
+
+def tops(rankings: Any, lengths: Lengths) -> Any:
+    """Return what rankers returned of their rankings; everything if there are no lengths."""
+    return tuple(r[:n] for r, n in zip(rankings, lengths, strict=True)) if lengths else rankings
 
 
 def click_law(user: User, k: int) -> Array:
@@ -156,7 +165,7 @@ def hunt(
     user: User | None,
     tries: int,
     seed: int,
-    returned: int | None = None,
+    returned: int | str | None = None,
 ) -> tuple[int, list[Counterexample]]:
     """Try instances, starting anew when mutations no longer help; stop at a break of Pareto.
 
@@ -166,15 +175,20 @@ def hunt(
     laws: dict[int, Array | None] = {}
     found: dict[str, Counterexample] = {}
     current: Numbers = ()
+    lengths: Lengths = ()
     cut, best, stale = 1, np.inf, PATIENCE
     for tried in range(1, tries + 1):
         if stale >= PATIENCE:
             candidate = tuple(tuple(rng.permutation(documents).tolist()) for _ in range(rankers))
             cut = k or int(rng.integers(1, documents + 1))
+            if returned == "any":
+                lengths = tuple(rng.integers(1, documents + 1, rankers).tolist())
+            elif returned is not None:
+                lengths = (int(returned),) * rankers
             best, stale = np.inf, 0
         else:
             candidate = mutated(current, rng)
-        table = float_table(method, candidate, cut, returned)
+        table = float_table(method, candidate, cut, lengths)
         if table.k not in laws:
             laws[table.k] = click_law(user, table.k) if user is not None else None
         value = least_preference(table, laws[table.k])
@@ -185,7 +199,7 @@ def hunt(
         }
         for requirement, suspicious in suspicions.items():
             if suspicious and requirement not in found:
-                one = confirmed(method, requirement, candidate, cut, user, returned)
+                one = confirmed(method, requirement, candidate, cut, user, lengths)
                 if one is not None:
                     found[requirement] = one
         if "pareto" in found:
@@ -207,15 +221,15 @@ def mutated(rankings: Numbers, rng: np.random.Generator) -> Numbers:
 
 
 def confirmed(
-    method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, returned: int | None = None
+    method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, lengths: Lengths = ()
 ) -> Counterexample | None:
     """Return the counterexample, made small and in Fractions, or None if floats misled."""
-    small, cut = _smaller(method, requirement, rankings, k, user, returned)
-    for candidate, size in ((small, cut), (rankings, k)):
+    small, cut, shorter = _smaller(method, requirement, rankings, k, user, lengths)
+    for candidate, size, returned in ((small, cut, shorter), (rankings, k, lengths)):
         names = document_names(len(candidate[0]))
         order = {document: names[i] for i, document in enumerate(candidate[0])}
         named: ExactRankings = tuple(tuple(order[d] for d in ranking) for ranking in candidate)
-        table = make_table(method, tuple(ranking[:returned] for ranking in named), size, full=named if returned else ())
+        table = make_table(method, tops(named, returned), size, full=named if returned else ())
         found = {
             "considerate": lambda t: break_of_considerateness(t),
             "unbiased": lambda t: break_of_unbiasedness(t),
@@ -227,11 +241,11 @@ def confirmed(
 
 
 def _smaller(
-    method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, returned: int | None
-) -> tuple[Numbers, int]:
+    method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, lengths: Lengths
+) -> tuple[Numbers, int, Lengths]:
     """Take away documents, rankers and ranks while the suspicion stays, in floats."""
 
-    def suspect(candidate: Numbers, cut: int) -> bool:
+    def suspect(candidate: Numbers, cut: int, returned: Lengths) -> bool:
         table = float_table(method, candidate, cut, returned)
         if requirement == "unbiased":
             return not looks_unbiased(table)
@@ -239,25 +253,27 @@ def _smaller(
             return not looks_considerate(table)
         return least_preference(table, click_law(user, table.k) if user is not None else None) < -ROUNDING
 
-    def simpler() -> Iterator[tuple[Numbers, int]]:
+    def simpler() -> Iterator[tuple[Numbers, int, Lengths]]:
         size = len(rankings[0])
         for document in range(size):
             if size > 2:
                 rest = [[d - (d > document) for d in ranking if d != document] for ranking in rankings]
-                yield tuple(map(tuple, rest)), min(k, size - 1)
+                left = tuple(n - (document in r[:n]) for r, n in zip(rankings, lengths, strict=False))
+                if all(n > 0 for n in left):
+                    yield tuple(map(tuple, rest)), min(k, size - 1), left
         for n in range(len(rankings)):
             if len(rankings) > 2:
-                yield rankings[:n] + rankings[n + 1 :], k
+                yield rankings[:n] + rankings[n + 1 :], k, lengths[:n] + lengths[n + 1 :]
         if k > 1:
-            yield rankings, k - 1
+            yield rankings, k - 1, lengths
 
     while True:
-        for candidate, cut in simpler():
-            if suspect(candidate, cut):
-                rankings, k = candidate, cut
+        for candidate, cut, returned in simpler():
+            if suspect(candidate, cut, returned):
+                rankings, k, lengths = candidate, cut, returned
                 break
         else:
-            return rankings, k
+            return rankings, k, lengths
 
 
 def search_report(
@@ -279,8 +295,6 @@ def search_report(
         raise MethodError(
             f"{method} has no definition (lists and score), so a search can confirm nothing. Check it without."
         )
-    if isinstance(returned, str):
-        raise MethodError("a search takes one number of returned documents. Give a number, or check without search.")
     if tries < 1:
         raise MethodError(f"search is {tries}; expected the number of instances to try, from 1.")
     found: dict[str, Counterexample] = {}
