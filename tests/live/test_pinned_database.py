@@ -1,0 +1,42 @@
+"""A database of the first version is opened, read and gone on with as it was."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from make_pinned_database import SECRET, shown, what_is_read
+
+from multileave.live.service import Service
+from multileave.live.settings import Settings
+
+PINNED = Path(__file__).parent / "pinned"
+
+
+def same(found, expected):
+    """Whether values of JSON are the same but for rounding and what was added since."""
+    if isinstance(expected, dict):
+        return found.keys() >= expected.keys() and all(same(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return found == pytest.approx(expected, rel=1e-9, abs=1e-12) if isinstance(expected, float) else found == expected
+
+
+@pytest.fixture
+def opened(tmp_path):
+    shutil.copy(PINNED / "v1.sqlite", tmp_path / "store.db")
+    service = Service(Settings(database=f"sqlite:///{tmp_path}/store.db", secret=SECRET))
+    yield service
+    service.close()
+
+
+def test_a_database_of_the_first_version_reads_the_same(opened, tmp_path):
+    expected = json.loads((PINNED / "v1.expected.json").read_text())["read"]
+    assert same(what_is_read(opened, tmp_path), expected)
+
+
+def test_the_same_searches_are_shown_the_same_lists(opened):
+    expected = json.loads((PINNED / "v1.expected.json").read_text())["shown"]
+    running = [e.number for e in opened.experiments() if e.status == "running"]
+    assert running == [1]
+    assert [list(documents) for documents in shown(opened)[:90]] == expected[:90]
