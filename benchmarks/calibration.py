@@ -30,10 +30,10 @@ from multileave.methods.base import Method, get_method
 from multileave.outcome import Outcome, add_signs
 from multileave.random import below, seed_state, uniform
 from multileave.stats import Design, Tally, plan
-from multileave.stats.corrections import holm
-from multileave.stats.intervals import clustered
-from multileave.stats.moments import Moments
-from multileave.stats.sequence import anytime
+from multileave.stats.intervals.clustered import clustered
+from multileave.stats.intervals.confidence_sequence import anytime
+from multileave.stats.intervals.corrections import holm
+from multileave.stats.intervals.moments import Moments
 
 DOCUMENTS, PAGE = 10, 5
 

@@ -43,9 +43,9 @@ def bare(database, port, kind):
     import uvicorn
     from fastapi import FastAPI
 
-    from multileave.live.bodies import ShowBody
-    from multileave.live.store import Store
-    from multileave.live.tables import impressions
+    from multileave.live.http.requests import ShowBody
+    from multileave.live.store.database import Store
+    from multileave.live.store.tables import impressions
 
     store = Store(database)
     insert = store.insert(impressions)

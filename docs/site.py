@@ -19,6 +19,7 @@ PACKAGES = {
     "multileave.clicks": "Simulated users.",
     "multileave.data": "Learning-to-rank data.",
     "multileave.study": "The paper's experiments.",
+    "multileave.log": "The log's schema and writer.",
     "multileave.replay": "Verdicts from logs.",
     "multileave.client": "What applications call.",
     "multileave.integrations.retrievers": "Any number of search engines, shown as one list.",

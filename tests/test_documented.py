@@ -60,7 +60,7 @@ def sources():
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    from multileave.live.app import create_app
+    from multileave.live.http.app import create_app
     from multileave.live.settings import Settings
 
     return create_app(Settings(database=f"sqlite:///{tmp_path_factory.mktemp('routes') / 'routes.db'}", open=True))

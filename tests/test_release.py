@@ -26,10 +26,10 @@ COMMANDS = {
     "live": ["serve"],
 }
 CALLS = {
-    "stats": "from multileave.stats.strengths import _fit; import numpy as np; _fit(2, np.ones(1), np.ones(1))",
+    "stats": "from multileave.stats.verdict.strengths import _fit; import numpy as np; _fit(2, np.ones(1), np.ones(1))",
     "study": "from multileave.study.plots import require_matplotlib; require_matplotlib()",
     "replay": "import multileave.replay",
-    "live": "import multileave.live.app",
+    "live": "import multileave.live.http.app",
     "client": "from multileave.client import Client; Client('http://127.0.0.1:1', 1, control='a', k=10)",
     "pyterrier": "import multileave.integrations.pyterrier",
     "dask": "from multileave.study.runner import _backend; _backend('dask', None)",
@@ -77,7 +77,12 @@ def test_the_wheel_is_small_and_holds_all_that_is_not_python(built):
     for path in source.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path):
             assert path.relative_to(source).as_posix() in held
-    for name in ("py.typed", "live/pages/templates/base.html", "live/pages/static/style.css", "live/migrations/env.py"):
+    for name in (
+        "py.typed",
+        "live/pages/templates/base.html",
+        "live/pages/static/style.css",
+        "live/store/migrations/env.py",
+    ):
         assert f"multileave/{name}" in held
 
 

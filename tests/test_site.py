@@ -50,7 +50,7 @@ def test_every_page_is_on_the_site(site):
 
 def test_the_references_hold_names_commands_and_examples(site):
     python = (site / "reference" / "python.html").read_text(encoding="utf-8")
-    for name in ("multileave.methods.pairwise_preference.PairwisePreference", "multileave.client.asking.Client"):
+    for name in ("multileave.methods.pairwise_preference.PairwisePreference", "multileave.client.clients.Client"):
         assert f'id="{name}"' in python
     assert '<span class="gp">&gt;&gt;&gt; </span>' in python
     assert "<blockquote>" not in python

@@ -17,7 +17,7 @@ from app import create_app
 from engine import RANKERS
 from searchers import searcher
 
-from multileave.live.background import running
+from multileave.live.in_process import running
 from multileave.live.settings import Settings
 
 

@@ -16,7 +16,7 @@ DEFINITION = {"name": "shop", "rankers": ["bm25", "dense", "ltr"], "control": "b
 @contextlib.contextmanager
 def service(folder, port=0, **changes):
     """Run a service on a database in a folder, with one experiment, number 1, that runs."""
-    from multileave.live.background import running
+    from multileave.live.in_process import running
     from multileave.live.settings import Settings
 
     with running(Settings(database=f"sqlite:///{folder}/live.db", open=True, port=port)) as address:

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from multileave.live.app import create_app
+from multileave.live.http.app import create_app
 from multileave.live.settings import Settings
 
 API = "/api/v1"

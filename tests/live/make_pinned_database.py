@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from multileave.live.exchange import Event, ShowRequest
 from multileave.live.experiment import Definition
+from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 

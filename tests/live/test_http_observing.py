@@ -11,8 +11,8 @@ from http_service import API, RANKINGS, check_refusal, serving
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from multileave.live import logs
-from multileave.live.app import create_app
+from multileave.live.http import logs
+from multileave.live.http.app import create_app
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 

@@ -252,7 +252,7 @@ def test_what_nobody_foresaw_is_answered_in_the_shape_and_says_nothing(served, m
         answer = served.send("GET", f"{API}/experiments")
     error = check_refusal(answer, 500, "failed")
     assert "user-17" not in answer.text
-    failed = [record for record in caplog.records if record.levelname == "ERROR" and record.module == "envelope"]
+    failed = [record for record in caplog.records if record.levelname == "ERROR" and record.module == "middleware"]
     assert [record.fields["request_id"] for record in failed] == [error["request_id"]]  # chores may have failed, too
 
 

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
     status_code_conformance,
 )
 
-from multileave.live.app import create_app  # noqa: E402
+from multileave.live.http.app import create_app  # noqa: E402
 from multileave.live.settings import Settings  # noqa: E402
 
 EXAMPLES = 30

@@ -10,9 +10,9 @@ pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 
 from fastapi.testclient import TestClient
 
-from multileave.live.app import create_app
-from multileave.live.exchange import Event, ShowRequest
 from multileave.live.experiment import Definition
+from multileave.live.http.app import create_app
+from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 

@@ -12,8 +12,8 @@ pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 import httpx
 import uvicorn
 
-from multileave.live.app import create_app
 from multileave.live.experiment import Definition
+from multileave.live.http.app import create_app
 from multileave.live.settings import Settings
 
 DOCUMENTS = [f"d{n}" for n in range(12)]

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("jinja2", reason="pip install 'multileave[live]'")
 
-from multileave.live.exchange import Look
 from multileave.live.experiment import Definition
 from multileave.live.pages.condition import balances_of, figures_of
 from multileave.live.pages.forms import definition_of, fields_of, method_choices
@@ -17,6 +16,7 @@ from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, mat
 from multileave.live.pages.rendering import harmless, render
 from multileave.live.pages.svg import Scale, scale_of
 from multileave.live.pages.waiting import new_units_per_day, outlook, span, wait
+from multileave.live.records import Look
 from multileave.methods import methods
 from multileave.outcome import Outcome
 from multileave.stats import Tally

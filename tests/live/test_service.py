@@ -10,9 +10,9 @@ import pytest
 from http_service import forged
 
 import multileave as ml
-from multileave.live.exchange import Event, ShowRequest
+from multileave.live.errors import Conflict, Invalid, NotFound, TooLarge
 from multileave.live.experiment import Definition
-from multileave.live.problems import Conflict, Invalid, NotFound, TooLarge
+from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.replay import replay
@@ -138,7 +138,7 @@ def test_after_the_window_a_request_is_another_impression_of_the_same_list(servi
     number = running(service, window=60.0)
     times = []
     for seconds in (0, 30, 90, 120, 200, 230):
-        monkeypatch.setattr("multileave.live.intake.now", lambda seconds=seconds: 10**15 + seconds * 10**6)
+        monkeypatch.setattr("multileave.live.store.intake.now", lambda seconds=seconds: 10**15 + seconds * 10**6)
         times.append(show(service, number))
     assert len({shown.shown for shown in times}) == 1
     ids = [shown.impression for shown in times]
@@ -221,7 +221,9 @@ def test_events_are_counted_once_and_refused_with_a_reason(service):
 def test_events_after_the_window_are_refused(service, monkeypatch):
     number = running(service, window=60.0)
     shown = show(service, number)
-    monkeypatch.setattr("multileave.live.intake.now", lambda: int(datetime.now(UTC).timestamp() * 1e6) + 61 * 10**6)
+    monkeypatch.setattr(
+        "multileave.live.store.intake.now", lambda: int(datetime.now(UTC).timestamp() * 1e6) + 61 * 10**6
+    )
     assert record(service, Event("e", shown.impression, position=0))[0].code == "expired"
 
 

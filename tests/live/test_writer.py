@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from multileave.live.store import Store
-from multileave.live.writer import Writer
+from multileave.live.store.database import Store
+from multileave.live.store.group_commit import Writer
 
 
 @pytest.fixture

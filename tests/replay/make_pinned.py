@@ -5,9 +5,9 @@ from pathlib import Path
 
 from replay_logs import make_log, tallies
 
+from multileave.log.schema import json_line, spell_time
 from multileave.methods.base import methods
 from multileave.replay import JOINED, to_row, write_parquet
-from multileave.replay.schema import json_line, spell_time
 
 HERE = Path(__file__).parent / "pinned"
 

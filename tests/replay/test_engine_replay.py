@@ -14,9 +14,9 @@ import pytest
 from replay_logs import START, assert_same, make_log, tallies
 
 from multileave.errors import DataError, TallyError
+from multileave.log.schema import json_line, spell_time
 from multileave.methods.base import methods
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
-from multileave.replay.schema import json_line, spell_time
 
 
 def row(shown):

@@ -18,8 +18,8 @@ from replay_logs import assert_close, assert_same, make_log
 
 from multileave.cli import main
 from multileave.errors import DataError, MissingExtra
+from multileave.log.schema import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
-from multileave.replay.schema import json_line, spell_time
 
 pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")  # of pyspark 3.5
 SOURCES = Path(__file__).parents[2] / "src"
@@ -109,7 +109,7 @@ def test_a_filter_is_a_column_and_tallies_are_merged_in_a_tree(cluster, joined):
     import pyarrow.compute as pc
     from pyspark.sql import functions as F
 
-    from multileave.replay import spark
+    from multileave.replay.spark import engine as spark
 
     chosen = ["user-1", "user-2", "user-3"]
     frame = cluster.read.parquet(str(joined))
@@ -323,9 +323,9 @@ def test_without_pyspark_the_install_line_is_told(absent, joined):
 
 def test_the_missing_extra_is_an_error_of_ours(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.delitem(sys.modules, "multileave.replay.spark", raising=False)
+    monkeypatch.delitem(sys.modules, "multileave.replay.spark.engine", raising=False)
     with pytest.raises(MissingExtra, match="pip install 'multileave\\[spark\\]'"):
-        __import__("multileave.replay.spark")
+        __import__("multileave.replay.spark.engine")
 
 
 def test_another_method_infers_the_log_as_the_local_engine_does(cluster, tmp_path):

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from replay_logs import assert_close, assert_same, make_log
 
-from multileave.replay import JOINED, replay, spark_tasks, to_row, write_parquet
+from multileave.replay import JOINED, replay, to_row, write_parquet
 from multileave.replay.engine import read_actions
 from multileave.replay.merging import in_order, merge_replays
-from multileave.replay.spark_rows import FILE, KEEP
+from multileave.replay.spark import tasks as spark_tasks
+from multileave.replay.spark.batches import FILE, KEEP
 
 NAMES = ("click", "purchase")
 

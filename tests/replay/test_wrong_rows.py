@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from replay_logs import make_log
 
+from multileave.log.schema import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
-from multileave.replay.schema import json_line, spell_time
 
 LOG = make_log(12, methods=("ppm", "tdm"))
 

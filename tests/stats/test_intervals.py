@@ -8,9 +8,9 @@ import pytest
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import Rules, Tally
-from multileave.stats.corrections import benjamini_hochberg, corrected, holm
-from multileave.stats.crosschecks import sign_test
-from multileave.stats.intervals import wilson
+from multileave.stats.intervals.clustered import wilson
+from multileave.stats.intervals.corrections import benjamini_hochberg, corrected, holm
+from multileave.stats.intervals.crosschecks import sign_test
 
 AB = ("a", "b")
 

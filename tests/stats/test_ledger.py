@@ -7,9 +7,9 @@ import pytest
 
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
-from multileave.stats.ledger import Ledger, UnitRow, pairs_of
-from multileave.stats.rules import Rules
-from multileave.stats.tally import Tally
+from multileave.stats.tally.tally import Tally
+from multileave.stats.tally.unit_groups import Ledger, UnitRow, pairs_of
+from multileave.stats.verdict.rules import Rules
 
 NAMES = ("a", "b", "c")
 

@@ -9,7 +9,7 @@ import pytest
 from multileave.errors import MissingExtra, TallyError
 from multileave.outcome import Outcome
 from multileave.stats import PairVerdict, Tally, Verdict
-from multileave.stats.ranking import circles, condorcet, copeland
+from multileave.stats.verdict.ranking import circles, condorcet, copeland
 
 
 def verdict_of(rankers, decided, means=None):

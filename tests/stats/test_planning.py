@@ -7,9 +7,9 @@ import pytest
 
 from multileave.errors import TallyError
 from multileave.stats import Design, Rules, Tally, plan
-from multileave.stats.intervals import clustered
+from multileave.stats.intervals.clustered import clustered
+from multileave.stats.intervals.confidence_sequence import anytime
 from multileave.stats.planning import power, units_to_decide
-from multileave.stats.sequence import anytime
 
 AB = ("a", "b")
 

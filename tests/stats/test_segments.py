@@ -8,7 +8,7 @@ import pytest
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import SegmentedTally
-from multileave.stats.corrections import holm
+from multileave.stats.intervals.corrections import holm
 
 ABC = ("a", "b", "c")
 

@@ -7,9 +7,9 @@ import pytest
 import scipy.integrate
 
 from multileave.stats import Tally
-from multileave.stats.intervals import clustered
-from multileave.stats.moments import Moments
-from multileave.stats.sequence import anytime, boundary
+from multileave.stats.intervals.clustered import clustered
+from multileave.stats.intervals.confidence_sequence import anytime, boundary
+from multileave.stats.intervals.moments import Moments
 
 AB = ("a", "b")
 

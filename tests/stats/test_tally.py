@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import Tally
-from multileave.stats.units import PackedIds
+from multileave.stats.tally.units import PackedIds
 
 NAMES = ("bm25", "dense", "ltr")
 
@@ -246,7 +246,7 @@ def test_blocks_of_units_add_up_to_the_whole(unit, monkeypatch):
     impressions = [(one, unit(u)) for u, (one, _) in enumerate(random_impressions(11, 90, ("difference",)))]
     whole = tallied(impressions)
     expected = whole.verdict()
-    monkeypatch.setattr("multileave.stats.units.BLOCK", 7)
+    monkeypatch.setattr("multileave.stats.tally.units.BLOCK", 7)
     for a, b in zip(whole.verdict().pairs, expected.pairs, strict=True):
         assert (a.preference, a.low, a.p) == pytest.approx((b.preference, b.low, b.p))
 

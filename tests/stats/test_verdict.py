@@ -7,10 +7,10 @@ import pytest
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import PairVerdict, Tally, Verdict
-from multileave.stats.corrections import holm
-from multileave.stats.intervals import clustered
-from multileave.stats.moments import Moments
-from multileave.stats.sequence import anytime
+from multileave.stats.intervals.clustered import clustered
+from multileave.stats.intervals.confidence_sequence import anytime
+from multileave.stats.intervals.corrections import holm
+from multileave.stats.intervals.moments import Moments
 
 ABC = ("bm25", "dense", "ltr")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from multileave.errors import DataError, MissingExtra
-from multileave.study.page import html_page, write_report
+from multileave.study.html_report import html_page, write_report
 from multileave.study.results import RunResult
 from multileave.study.summaries import summarise
 from multileave.study.tables import make_tables

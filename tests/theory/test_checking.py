@@ -16,7 +16,7 @@ from multileave.methods.pairwise_preference import choice_set, preferred_pairs
 from multileave.theory.decide import corners
 from multileave.theory.findings import Counterexample
 from multileave.theory.instances import dominators, instances
-from multileave.theory.tables import make_table
+from multileave.theory.property_table import make_table
 
 
 @pytest.mark.fast
@@ -214,9 +214,9 @@ def credit_first_rank(ranks, lengths, note, clicks, k, params, out, work_i, work
 
 
 def test_a_method_without_a_definition_is_judged_by_simulation(registered, monkeypatch):
-    from multileave.theory import checking, tables
+    from multileave.theory import checking, property_table
 
-    monkeypatch.setattr(tables, "SIMULATED_DRAWS", 200)
+    monkeypatch.setattr(property_table, "SIMULATED_DRAWS", 200)
     monkeypatch.setattr(checking, "SIMULATED_DRAWS", 200)
 
     @ml.register

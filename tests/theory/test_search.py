@@ -5,8 +5,8 @@ import pytest
 import multileave as ml
 from multileave import theory
 from multileave.theory.decide import break_of_pareto
+from multileave.theory.property_table import make_table
 from multileave.theory.search import confirmed, float_table, mutated
-from multileave.theory.tables import make_table
 
 NAVIGATIONAL = theory.Cascade(click=("1/20", "19/20"), stop=("1/5", "9/10"))
 

@@ -41,7 +41,7 @@ def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, see
             f"--users is {users} and --seconds is {seconds:g}; expected 2 users or more, and a time from 0."
         )
     from multileave.client.http import httpx
-    from multileave.live.background import running
+    from multileave.live.in_process import running
     from multileave.live.settings import Settings
 
     httpx()  # says what to install if it is absent

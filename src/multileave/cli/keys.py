@@ -10,7 +10,7 @@ from multileave.cli.printing import print_json, table_console
 from multileave.cli.serve import Database
 
 if TYPE_CHECKING:
-    from multileave.live.exchange import Key
+    from multileave.live.records import Key
     from multileave.live.service import Service
 
 __all__ = ["keys"]

@@ -155,7 +155,7 @@ def _of_tally(
     """Return a plan for each pair of the tally that varies, most users last."""
     from multileave.stats import Design
     from multileave.stats import plan as make
-    from multileave.stats.moments import pair_positions
+    from multileave.stats.intervals.moments import pair_positions
 
     tally.check_units("a plan")
     moments = tally.moments()

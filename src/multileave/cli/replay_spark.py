@@ -52,7 +52,7 @@ def _session(master: str | None) -> Iterator["SparkSession"]:
     """Yield the session at hand, or one of our own that is stopped at the end."""
     from pyspark.sql import SparkSession
 
-    from multileave.replay.spark_reading import failures
+    from multileave.replay.spark.dataframes import failures
 
     running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName("multileave replay")

@@ -53,7 +53,7 @@ def serve(
 
 def _check_keys(settings: "Settings") -> bool:
     """Bring the database up to date before workers open it, and return whether there are keys."""
-    from multileave.live.permissions import is_loopback
+    from multileave.live.http.auth import is_loopback
     from multileave.live.service import Service
 
     service = Service(settings)
@@ -70,7 +70,7 @@ def _check_keys(settings: "Settings") -> bool:
 
 
 def _create_key(settings: "Settings") -> str:
-    from multileave.live.store import safe_address
+    from multileave.live.store.database import safe_address
 
     return f"multileave keys create --role admin --name YOU --db '{safe_address(settings.database)}'"
 
@@ -90,7 +90,7 @@ def _free_port(host: str, port: int) -> int:
 
 
 def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
-    from multileave.live.store import safe_address
+    from multileave.live.store.database import safe_address
 
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{settings.port}"
@@ -112,9 +112,9 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _run(settings: "Settings", level: str) -> None:
     import uvicorn
 
-    from multileave.live import logs
-    from multileave.live.app import LOG_LEVEL
-    from multileave.live.metrics import MULTIPROCESS_FOLDER
+    from multileave.live.http import logs
+    from multileave.live.http.app import LOG_LEVEL
+    from multileave.live.http.metrics import MULTIPROCESS_FOLDER
 
     os.environ.update(settings.to_environment())
     os.environ[LOG_LEVEL] = level
@@ -124,7 +124,7 @@ def _run(settings: "Settings", level: str) -> None:
         if settings.workers > 1:
             os.environ[MULTIPROCESS_FOLDER] = folder
         uvicorn.run(
-            "multileave.live.app:from_environment",
+            "multileave.live.http.app:from_environment",
             factory=True,
             host=settings.host,
             port=settings.port,

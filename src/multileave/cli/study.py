@@ -70,7 +70,7 @@ def study(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure what verdicts take, what users see and how often methods err, on learning-to-rank data or TREC runs."""
-    from multileave.study.page import write_report
+    from multileave.study.html_report import write_report
     from multileave.study.plots import require_matplotlib
     from multileave.study.power import effort
     from multileave.study.runner import run_study

@@ -4,9 +4,9 @@ Searches never fail because of it. Where the service is away, late or wrong, the
 and nothing is recorded.
 """
 
-from multileave.client.asking import AsyncClient, Client
+from multileave.client.clients import AsyncClient, Client
+from multileave.client.counters import Stats
 from multileave.client.local import LocalClient
-from multileave.client.page import Page
-from multileave.client.stats import Stats
+from multileave.client.search import Page
 
 __all__ = ["AsyncClient", "Client", "LocalClient", "Page", "Stats"]

@@ -5,7 +5,7 @@ import math
 import uuid
 from datetime import UTC, datetime
 
-from multileave.client.page import Document
+from multileave.client.search import Document
 from multileave.errors import DataError
 
 __all__ = ["event_line"]

@@ -7,9 +7,9 @@ import time
 from types import ModuleType
 from typing import Any
 
+from multileave.client.counters import Counters
 from multileave.client.outbox import Outcome
-from multileave.client.page import Page, Search
-from multileave.client.stats import Counters
+from multileave.client.search import Page, Search
 from multileave.errors import DataError, MissingExtra
 
 __all__ = ["CONNECTIONS", "Asking", "EventSender", "Unanswered", "httpx"]

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from multileave.client.page import Document, Page, Search, check_control
-from multileave.client.stats import Counters, Stats
+from multileave.client.counters import Counters, Stats
+from multileave.client.search import Document, Page, Search, check_control
 from multileave.errors import DataError, MultileaveError
 from multileave.methods import get_method
 from multileave.methods.base import Method

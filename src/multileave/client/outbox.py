@@ -14,8 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from multileave.client.counters import Counters
 from multileave.client.spill import Spill
-from multileave.client.stats import Counters
 
 __all__ = ["Outbox", "Outcome"]
 

@@ -17,10 +17,10 @@ from typing import Any
 from multileave.errors import DataError
 from multileave.impression import Impression
 from multileave.replay.engine import replay
-from multileave.replay.files import LogFile, find_files
-from multileave.replay.headers import RowError
+from multileave.replay.reading.comparisons import RowError
+from multileave.replay.reading.files import LogFile, find_files
+from multileave.replay.reading.rows import LATEST
 from multileave.replay.report import Replay
-from multileave.replay.rows import LATEST
 
 __all__ = ["ATTRIBUTE", "Ubi", "query_attributes", "replay_ubi"]
 
@@ -61,7 +61,7 @@ def replay_ubi(
 
 
 class Ubi:
-    """How UBI rows become ours; see `multileave.replay.sources.OtherFormat`."""
+    """How UBI rows become ours; see `multileave.replay.reading.parts.OtherFormat`."""
 
     def __init__(self, first_ordinal: int = 1) -> None:
         self.first_ordinal = first_ordinal

@@ -43,18 +43,18 @@ from multileave.integrations.ubi import (
     time_of,
     unwrapped,
 )
+from multileave.log.schema import JOINED, document_text
+from multileave.log.writer import write_parquet
 from multileave.methods.base import Method
 from multileave.methods.team_draft import TeamDraft
-from multileave.replay.credit import MOST_DRAWN
 from multileave.replay.engine import Progress, replay
-from multileave.replay.files import LogFile, Part, parts
-from multileave.replay.headers import RowError
-from multileave.replay.joining import create_table, open_database, stream
+from multileave.replay.inferring.credit import MOST_DRAWN
+from multileave.replay.reading.click_join import create_table, open_database, stream
+from multileave.replay.reading.comparisons import RowError
+from multileave.replay.reading.files import LogFile, Part, parts
+from multileave.replay.reading.parts import contents, parse_line
+from multileave.replay.reading.rows import id_text, read_time
 from multileave.replay.report import Counts, Quarantine, Replay
-from multileave.replay.rows import id_text, read_time
-from multileave.replay.schema import JOINED, document_text
-from multileave.replay.sources import contents, parse_line
-from multileave.replay.writing import write_parquet
 
 __all__ = ["replay_team_draft"]
 

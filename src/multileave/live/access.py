@@ -6,13 +6,13 @@ from typing import Any, get_args
 
 import sqlalchemy as sa
 
-from multileave.live.exchange import Key, Role
+from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import check_name
-from multileave.live.problems import Invalid, NotFound
+from multileave.live.records import Key, Role
 from multileave.live.settings import Settings
-from multileave.live.store import Store
-from multileave.live.tables import api_keys
-from multileave.live.times import from_micros, now
+from multileave.live.store.database import Store
+from multileave.live.store.tables import api_keys
+from multileave.live.store.times import from_micros, now
 from multileave.live.tokens import Signer, hash_key, new_key
 
 __all__ = ["Access"]

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from multileave.errors import nearest
-from multileave.live.problems import Conflict, Invalid
+from multileave.live.errors import Conflict, Invalid
 from multileave.methods import get_method
-from multileave.stats.rules import Rules
+from multileave.stats.verdict.rules import Rules
 
 __all__ = ["Definition", "Experiment", "Slice", "Status", "free_slices", "position_of"]
 

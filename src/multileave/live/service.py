@@ -14,8 +14,9 @@ from sqlalchemy.engine import Connection
 
 from multileave.live import experiment as rules
 from multileave.live.access import Access
-from multileave.live.details import detail_of, recent_of
-from multileave.live.exchange import (
+from multileave.live.errors import Conflict, Invalid, NotFound
+from multileave.live.experiment import Definition, Experiment
+from multileave.live.records import (
     Event,
     ImpressionDetail,
     Look,
@@ -25,21 +26,20 @@ from multileave.live.exchange import (
     ShowRequest,
     Traffic,
 )
-from multileave.live.experiment import Definition, Experiment
-from multileave.live.exporting import export_rows
-from multileave.live.folding import Folder, rules_of
-from multileave.live.intake import SECOND, Intake
-from multileave.live.problems import Conflict, Invalid, NotFound
 from multileave.live.settings import Settings
-from multileave.live.store import Store
-from multileave.live.tables import events, experiments, impressions, looks
-from multileave.live.times import from_micros, micros, now
+from multileave.live.store.aggregation import Folder, rules_of
+from multileave.live.store.database import Store
+from multileave.live.store.details import detail_of, recent_of
+from multileave.live.store.exporting import export_rows
+from multileave.live.store.group_commit import Writer
+from multileave.live.store.intake import SECOND, Intake
+from multileave.live.store.tables import events, experiments, impressions, looks
+from multileave.live.store.times import from_micros, micros, now
 from multileave.live.tokens import Signer
-from multileave.live.writer import Writer
 from multileave.methods import warmup
 from multileave.stats.health import Health
-from multileave.stats.ledger import Ledger
-from multileave.stats.verdict import Verdict
+from multileave.stats.tally.unit_groups import Ledger
+from multileave.stats.verdict.verdict import Verdict
 
 __all__ = ["Service"]
 

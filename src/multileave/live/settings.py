@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
-from multileave.live.problems import Invalid
+from multileave.live.errors import Invalid
 
 __all__ = ["Settings"]
 

@@ -21,18 +21,18 @@ import pyarrow.fs as pafs
 
 from multileave.errors import DataError
 from multileave.methods.base import Method, get_method
-from multileave.replay.absent import find_absent, preferences_among_present
-from multileave.replay.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
-from multileave.replay.examining import Examined
-from multileave.replay.files import LogFile, Part, find_files, parts
-from multileave.replay.headers import Headers, RowError
-from multileave.replay.joining import ClickJoin
-from multileave.replay.preparing import attach_clicks
+from multileave.replay.inferring.absent_rankers import find_absent, preferences_among_present
+from multileave.replay.inferring.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
+from multileave.replay.inferring.health_counts import Examined
+from multileave.replay.inferring.tallies import tally_of
+from multileave.replay.inferring.unit_sums import UnitSums
+from multileave.replay.reading.click_join import ClickJoin
+from multileave.replay.reading.comparisons import Headers, RowError
+from multileave.replay.reading.files import LogFile, Part, find_files, parts
+from multileave.replay.reading.parts import Loaded, OtherFormat, Wants, contents, load, load_clicks, load_ids
+from multileave.replay.reading.preparing import attach_clicks
+from multileave.replay.reading.rows import MICROSECONDS
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
-from multileave.replay.rows import MICROSECONDS
-from multileave.replay.sources import Loaded, OtherFormat, Wants, contents, load, load_clicks, load_ids
-from multileave.replay.tallies import tally_of
-from multileave.replay.units import UnitSums
 
 __all__ = ["BatchCredits", "Run", "check_cap", "infer_batch", "read_actions", "replay"]
 

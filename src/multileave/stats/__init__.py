@@ -7,11 +7,11 @@ Level by level: `moments`, `intervals`, `sequence`, `crosschecks`, `corrections`
 
 from multileave.stats.health import Health
 from multileave.stats.planning import Design, Plan, plan
-from multileave.stats.rules import Rules
-from multileave.stats.segments import SegmentedTally, SegmentedVerdict
-from multileave.stats.strengths import Strength, Strengths
-from multileave.stats.tally import Tally
-from multileave.stats.verdict import PairVerdict, Verdict
+from multileave.stats.tally.tally import Tally
+from multileave.stats.verdict.rules import Rules
+from multileave.stats.verdict.segments import SegmentedTally, SegmentedVerdict
+from multileave.stats.verdict.strengths import Strength, Strengths
+from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
 __all__ = [
     "Design",

@@ -34,7 +34,7 @@ from multileave.methods.probabilistic import draw_ranker_and_document
 from multileave.methods.round_preference import add_leads, draw_rounds
 from multileave.methods.team_draft import draw_teams
 from multileave.outcome import Floats
-from multileave.stats.reading import count_of, floats_of
+from multileave.stats.parsing import count_of, floats_of
 
 __all__ = ["Balance", "expected_exposure", "expected_first"]
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from multileave.stats.balance import Balance
-from multileave.stats.evidence import Evidence
-from multileave.stats.moments import Moments
+from multileave.stats.intervals.moments import Moments
+from multileave.stats.tally.health_counts import Evidence
 
 __all__ = ["Examined", "Health", "examine"]
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from multileave.errors import TallyError
 from multileave.outcome import Floats
-from multileave.stats.intervals import t_quantile
-from multileave.stats.moments import Moments
-from multileave.stats.rules import Rules
-from multileave.stats.sequence import boundary
+from multileave.stats.intervals.clustered import t_quantile
+from multileave.stats.intervals.confidence_sequence import boundary
+from multileave.stats.intervals.moments import Moments
+from multileave.stats.verdict.rules import Rules
 
 __all__ = ["Design", "Plan", "plan", "power", "units_to_decide"]
 

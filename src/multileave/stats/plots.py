@@ -13,8 +13,8 @@ import numpy as np
 
 from multileave.errors import MissingExtra, TallyError
 from multileave.stats.planning import Plan
-from multileave.stats.verdict import Verdict
-from multileave.stats.wording import evidence
+from multileave.stats.verdict.verdict import Verdict
+from multileave.stats.verdict.wording import evidence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from multileave.theory.enumeration import has_definition
 from multileave.theory.findings import Counterexample, Finding, Report
 from multileave.theory.instances import instances, returned_lists
 from multileave.theory.proofs import proved
-from multileave.theory.tables import SIMULATED_DRAWS, make_table
+from multileave.theory.property_table import SIMULATED_DRAWS, make_table
 from multileave.theory.users import PRESETS, User, as_user
 
 __all__ = ["check"]

@@ -28,7 +28,7 @@ import numpy as np
 
 from multileave.theory.findings import Counterexample
 from multileave.theory.instances import dominators, relevant_sets
-from multileave.theory.tables import Array, Table
+from multileave.theory.property_table import Array, Table
 from multileave.theory.users import Independent, User
 
 __all__ = [

@@ -23,7 +23,7 @@ from multileave.theory.decide import break_of_considerateness, break_of_pareto, 
 from multileave.theory.enumeration import has_definition
 from multileave.theory.findings import Counterexample, Finding, Report
 from multileave.theory.instances import document_names, dominators, relevant_sets
-from multileave.theory.tables import Array, make_table
+from multileave.theory.property_table import Array, make_table
 from multileave.theory.users import User
 
 __all__ = ["search_report"]

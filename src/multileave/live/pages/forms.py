@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from multileave.live.errors import Invalid
 from multileave.live.experiment import Definition
-from multileave.live.problems import Invalid
 from multileave.methods import get_method, methods
 
 __all__ = ["MethodChoice", "definition_of", "fields_of", "method_choices", "number", "setting_of"]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from multileave.live.exchange import DocumentDetail, ImpressionDetail
+from multileave.live.records import DocumentDetail, ImpressionDetail
 from multileave.methods import get_method
 
 __all__ = ["DocumentRow", "ImpressionPage", "impression_page"]

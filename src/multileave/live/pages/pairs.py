@@ -6,11 +6,11 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from multileave.live.exchange import Look
 from multileave.live.pages.svg import Point, Scale, curve, forest_axis, forest_strip, scale_of
 from multileave.live.pages.waiting import wait
+from multileave.live.records import Look
 from multileave.stats import PairVerdict, Verdict
-from multileave.stats.wording import cells
+from multileave.stats.verdict.wording import cells
 
 __all__ = [
     "Cell",

@@ -15,10 +15,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
 from multileave.errors import MultileaveError
-from multileave.live.exchange import Key
+from multileave.live.errors import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
+from multileave.live.http.auth import check_open, service_of
 from multileave.live.pages.rendering import cut, render
-from multileave.live.permissions import check_open, service_of
-from multileave.live.problems import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
+from multileave.live.records import Key
 from multileave.live.service import Service
 
 __all__ = ["Admin", "Form", "PageRoute", "Reader", "Viewer", "Visitor", "answer", "close_session", "open_session"]

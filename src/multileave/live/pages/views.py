@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from multileave.errors import MultileaveError
-from multileave.live.exchange import Look, Role
+from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import Definition, Experiment
 from multileave.live.pages.condition import balances_of, figures_of
 from multileave.live.pages.forms import definition_of, fields_of, method_choices, number, setting_of
@@ -32,7 +32,7 @@ from multileave.live.pages.viewers import (
     open_session,
 )
 from multileave.live.pages.waiting import new_units_per_day, outlook
-from multileave.live.problems import Invalid, NotFound
+from multileave.live.records import Look, Role
 from multileave.stats import Verdict
 
 __all__ = ["pages"]

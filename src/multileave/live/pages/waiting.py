@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from multileave.live.exchange import Look
+from multileave.live.records import Look
 from multileave.stats import Verdict
 
 __all__ = ["new_units_per_day", "outlook", "span", "wait"]

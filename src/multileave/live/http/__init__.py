@@ -1,0 +1,1 @@
+"""HTTP: routes, models, error responses and authentication around one service."""

@@ -1,0 +1,57 @@
+"""A service in the background of a process, for demonstrations, notebooks and tests."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from multileave.errors import MultileaveError
+from multileave.live.settings import Settings
+
+__all__ = ["running"]
+
+STARTS_WITHIN = 120.0  # seconds; kernels may have to be compiled
+
+
+@contextlib.contextmanager
+def running(settings: Settings) -> Iterator[str]:
+    """Run the service in a thread and give its address; it has ended, and closed its database, after the context.
+
+    settings: as for `multileave serve`; port 0 takes one that is free.
+    """
+    import uvicorn
+
+    from multileave.live.http.app import create_app
+
+    app = create_app(settings)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((settings.host, settings.port))
+        except OSError as error:
+            raise MultileaveError(
+                f"the service cannot listen on {settings.host}, port {settings.port}: {error}. Choose another port."
+            ) from None
+        config = uvicorn.Config(
+            app, access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=5
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), name="multileave-service", daemon=True)
+        thread.start()
+        try:
+            _wait(thread, lambda: server.started and app.state.service.ready)
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            yield f"http://{host}:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _wait(thread: threading.Thread, is_ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + STARTS_WITHIN
+    while not is_ready():
+        if not thread.is_alive() or time.monotonic() > end:
+            raise MultileaveError("the service did not start; its log says why.")
+        time.sleep(0.02)

@@ -1,0 +1,1 @@
+"""Store: the database, its tables and migrations, and all SQL."""

@@ -1,0 +1,130 @@
+"""The writer: requests that come together are committed together, each answered after the commit.
+
+A commit costs more than a row. While one is under way the requests of the next gather, and those that a
+loop hears of in one turn are handed over together; so there are as many rows to a commit as the load asks
+for, and one row if there is no load. Their answers come back to the loop together as well. Of a long turn
+the first are handed over before its end, so that the loop and the writer do not wait for each other.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, TypeVar
+
+from sqlalchemy.engine import Connection
+
+from multileave.live.store.database import Store
+
+__all__ = ["Writer"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+Handler = Callable[[Connection, Sequence[T]], Sequence[R]]
+
+MOST_TOGETHER = 200
+AT_ONCE = 8  # requests that are handed over before the turn of the loop has ended
+
+
+class _Job:
+    __slots__ = ("answer", "handler", "item", "result")
+
+    def __init__(self, handler: Handler[Any, Any], item: Any, answer: "asyncio.Future[Any]") -> None:
+        self.handler, self.item, self.answer = handler, item, answer
+        self.result: Any = None
+
+    def tell(self) -> None:
+        """Answer whoever waits, in the loop; it may have gone away."""
+        if self.answer.done():
+            return
+        if isinstance(self.result, Exception):
+            self.answer.set_exception(self.result)
+        else:
+            self.answer.set_result(self.result)
+
+
+class Writer:
+    """A thread that owns the writing of impressions and events."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._heard: deque[_Job] = deque()  # in this turn of the loop
+        self._handed: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="multileave-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, handler: "Handler[T, R]", item: T) -> "asyncio.Future[R]":
+        """Let a handler store an item; the future, of the running loop, is done when it is committed.
+
+        A handler is called with all items that wait for it, and answers each. It is called again, with one
+        item at a time, if storing them together failed.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(handler, item, loop.create_future())
+        self._heard.append(job)
+        if len(self._heard) >= AT_ONCE:
+            self._hand_over()
+        else:
+            loop.call_soon(self._hand_over)
+        return job.answer
+
+    def close(self) -> None:
+        """Store what waits, and end."""
+        self._hand_over()
+        self._handed.put(None)
+        self._thread.join()
+
+    def _hand_over(self) -> None:
+        jobs = []
+        while self._heard:
+            jobs.append(self._heard.popleft())
+        if jobs:
+            self._handed.put(jobs)
+
+    def _run(self) -> None:
+        last = False
+        while not last and (jobs := self._handed.get()) is not None:
+            while len(jobs) < MOST_TOGETHER and not self._handed.empty():
+                more = self._handed.get()
+                if more is None:
+                    last = True
+                    break
+                jobs.extend(more)
+            if not self._store_jobs(jobs):
+                for single in jobs:
+                    self._store_jobs([single])
+            _tell(jobs)
+
+    def _store_jobs(self, jobs: list[_Job]) -> bool:
+        """Commit jobs together; a single one that fails is answered with its error, of several none is stored."""
+        try:
+            results: list[tuple[_Job, Any]] = []
+            with self._store.write() as connection:
+                for handler, group in groupby(sorted(jobs, key=lambda j: id(j.handler)), key=lambda j: j.handler):
+                    waiting = list(group)
+                    found = handler(connection, [job.item for job in waiting])
+                    results.extend(zip(waiting, found, strict=True))
+        except Exception as error:
+            if len(jobs) > 1:
+                return False
+            jobs[0].result = error
+            return True
+        for job, result in results:
+            job.result = result
+        return True
+
+
+def _tell(jobs: list[_Job]) -> None:
+    """Answer jobs in their loops, waking each loop once."""
+    for loop, group in groupby(jobs, key=lambda job: job.answer.get_loop()):
+        told = list(group)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and whoever waited with it
+            loop.call_soon_threadsafe(_tell_here, told)
+
+
+def _tell_here(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.tell()

@@ -1,0 +1,220 @@
+"""Writing logs: `LogWriter` for applications, `write_parquet` for lakes."""
+
+import json
+import os
+import threading
+import uuid
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from multileave.errors import DataError, MultileaveWarning
+from multileave.impression import Impression
+from multileave.log.schema import json_line
+
+__all__ = ["LogWriter", "parquet_writer", "write_parquet"]
+
+ROW_GROUP = 1 << 16  # rows; a group is what one core reads at a time
+
+
+class LogWriter:
+    """Appends impressions and clicks to JSON lines in a folder, a new file after so many bytes or rows.
+
+    A line reaches the operating system in one write, so a crash cuts at most the last line. It is put
+    aside, into a file that ends in ``.cut``, when the folder is opened again. One writer owns its files:
+    give every process a name of its own.
+
+    folder: where ``impressions-NAME-000001.jsonl`` and ``clicks-NAME-000001.jsonl`` go.
+    sync: wait until each line is on the disk.
+
+    >>> import tempfile
+    >>> from multileave import TeamDraft
+    >>> impression = TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4)
+    >>> with tempfile.TemporaryDirectory() as folder, LogWriter(folder) as log:
+    ...     shown = log.impression(impression, user_id="u7")
+    ...     log.click(shown, document="b")
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        name: str = "log",
+        most_bytes: int = 1 << 27,
+        most_rows: int | None = None,
+        sync: bool = False,
+    ) -> None:
+        if most_bytes < 1 or (most_rows is not None and most_rows < 1):
+            raise DataError(f"most_bytes is {most_bytes} and most_rows is {most_rows}; expected numbers from 1.")
+        if not name or not all(c.isalnum() or c in "_." for c in name):
+            raise DataError(f"name is {name!r}; expected letters, digits, '_' and '.', as it is part of file names.")
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        rest = (self.folder, name, most_bytes, most_rows, sync)
+        self._impressions, self._clicks = _Stream("impressions", *rest), _Stream("clicks", *rest)
+
+    def impression(
+        self,
+        impression: Impression,
+        *,
+        impression_id: str | None = None,
+        timestamp: datetime | None = None,
+        user_id: str | None = None,
+        **more: Any,
+    ) -> str:
+        """Append an impression and return its id, a new one if none is given.
+
+        more: session_id, query, and anything else that JSON can hold.
+        """
+        found = uuid.uuid4().hex if impression_id is None else impression_id
+        taken = impression.to_dict()
+        clash = next((field for field in more if field in taken), None)
+        if clash is not None:
+            raise DataError(f"{clash!r} is a field of the impression itself; name your own field otherwise.")
+        envelope = {"impression_id": found, "timestamp": timestamp or datetime.now(UTC), "user_id": user_id}
+        self._impressions.append({**envelope, **more, **taken})
+        return found
+
+    def click(
+        self,
+        impression_id: str,
+        *,
+        document: Hashable = None,
+        position: int | None = None,
+        action: str = "click",
+        timestamp: datetime | None = None,
+        dwell: float | None = None,
+    ) -> None:
+        """Append what a user did with a shown document, named by its id or by its position from 0."""
+        if document is None and position is None:
+            raise DataError("a click has neither a document nor a position. Pass one of them.")
+        event = {"document": document, "position": position, "dwell": dwell}
+        self._clicks.append(
+            {
+                "impression_id": impression_id,
+                "timestamp": timestamp or datetime.now(UTC),
+                "action": action,
+                **{field: value for field, value in event.items() if value is not None},
+            }
+        )
+
+    def close(self) -> None:
+        """Close both files."""
+        self._impressions.close()
+        self._clicks.close()
+
+    def __enter__(self) -> "LogWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Stream:
+    """Numbered files of one kind of line, opened when the first line comes."""
+
+    def __init__(self, kind: str, folder: Path, name: str, most_bytes: int, most_rows: int | None, sync: bool) -> None:
+        self.kind, self.folder, self.name = kind, folder, name
+        self.most_bytes, self.most_rows, self.sync = most_bytes, most_rows, sync
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._bytes = self._rows = 0
+        present = sorted(folder.glob(f"{kind}-{name}-[0-9]*.jsonl"))
+        self._number = int(present[-1].stem.rpartition("-")[2]) if present else 1
+        if present:
+            self._bytes, self._rows = _recover(present[-1])
+
+    def append(self, fields: Mapping[str, Any]) -> None:
+        line = json_line(fields)
+        with self._lock:
+            full = self._bytes + len(line) > self.most_bytes or self._rows == self.most_rows
+            if full and self._bytes:
+                self._close()
+                self._number += 1
+                self._bytes = self._rows = 0
+            if self._file is None:
+                path = self.folder / f"{self.kind}-{self.name}-{self._number:06d}.jsonl"
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            written = 0
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+            if self.sync:
+                os.fsync(self._file)
+            self._bytes += len(line)
+            self._rows += 1
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _recover(path: Path) -> tuple[int, int]:
+    """Put a cut last line of a file aside; return the bytes and lines that it holds."""
+    size = whole = rows = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            rows += block.count(b"\n")
+            end = block.rfind(b"\n")
+            whole = size + end + 1 if end >= 0 else whole
+            size += len(block)
+        if whole == size:
+            return size, rows
+        file.seek(whole)
+        rest = file.read()
+    try:
+        json.loads(rest)
+    except ValueError:
+        aside = path.with_name(path.name + ".cut")
+        with aside.open("ab") as file:
+            file.write(rest + b"\n")
+        os.truncate(path, whole)
+        warnings.warn(
+            f"the last line of {path.name} was cut, after {len(rest)} bytes; it was put aside into {aside.name}",
+            MultileaveWarning,
+            stacklevel=4,
+        )
+        return whole, rows
+    with path.open("ab") as file:  # only the newline was missing
+        file.write(b"\n")
+    return size + 1, rows + 1
+
+
+def parquet_writer(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetWriter:
+    """Return a writer of a Parquet file that is small and quick to read for these schemas."""
+    return pq.ParquetWriter(path, schema, compression="zstd", write_statistics=False)
+
+
+def write_parquet(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> int:
+    """Write rows, such as `to_row` returns, into a Parquet file; return how many.
+
+    >>> import tempfile
+    >>> from multileave.log.schema import CLICKS
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_parquet(f"{folder}/clicks.parquet", [{"impression_id": "i1", "position": 0}], CLICKS)
+    1
+    """
+    count = 0
+    block: list[Mapping[str, Any]] = []
+    with parquet_writer(path, schema) as writer:
+        for row in rows:
+            block.append(row)
+            count += 1
+            if len(block) == ROW_GROUP:
+                writer.write_table(pa.Table.from_pylist(block, schema=schema))
+                block = []
+        if block or not count:
+            writer.write_table(pa.Table.from_pylist(block, schema=schema))
+    return count

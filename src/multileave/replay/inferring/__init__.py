@@ -1,0 +1,1 @@
+"""Inferring: from prepared batches to credits, sums by unit and tallies."""

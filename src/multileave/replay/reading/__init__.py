@@ -1,0 +1,1 @@
+"""Reading: from files to prepared batches of rows."""

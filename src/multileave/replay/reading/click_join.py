@@ -1,0 +1,150 @@
+"""Clicks in files of their own: joined to impressions out of core, by DuckDB.
+
+DuckDB sees only ids and events, never ranks. It numbers each impression by its place in the log, and
+returns the events in the order of these numbers; the log is then read a second time, in that order,
+and every part takes its events off the stream.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from multileave.errors import MissingExtra
+from multileave.replay.reading.preparing import CLICK_ROWS
+from multileave.replay.reading.rows import EVENT_FIELDS
+
+__all__ = ["ClickJoin", "create_table", "open_database", "stream"]
+
+ROWS = 1 << 32  # more than a part has
+KEYS = pa.schema([("impression_id", pa.string()), ("place", pa.int64())])
+
+
+def open_database(folder: str, *, memory: str | None, threads: int) -> Any:
+    """Return a connection to a new database in a folder, which also takes what does not fit into memory."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtra(
+            "clicks in files of their own need DuckDB, which is absent: pip install 'multileave[replay]'"
+        ) from error
+    settings: dict[str, Any] = {"threads": threads, "temp_directory": folder}
+    if memory is not None:
+        settings["memory_limit"] = memory
+    return duckdb.connect(os.path.join(folder, "join.duckdb"), config=settings)
+
+
+def create_table(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Make a table of a database from batches, as they come."""
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
+    database.register("incoming", reader)
+    database.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming").fetchall()
+    database.unregister("incoming")
+
+
+def stream(database: Any, query: str) -> Iterator[pa.RecordBatch]:
+    """Return the rows that a query finds, a batch at a time."""
+    found: Any = database.sql(query)
+    # Its name before DuckDB 1.4 was the second.
+    read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
+    return iter(read(1 << 16))
+
+
+class ClickJoin:
+    """Events, wherever they stand in their files, by the place of their impression in the log.
+
+    folder: for what does not fit into memory; memory: such as "4GB", DuckDB's own choice if None.
+    """
+
+    def __init__(self, *, folder: str | os.PathLike[str] | None = None, memory: str | None, threads: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="multileave-", dir=folder)
+        self._database = open_database(self._folder.name, memory=memory, threads=threads)
+        self._stream: Iterator[pa.RecordBatch] = iter(())
+        self._held: list[tuple[Any, pa.StructArray]] = []
+
+    def __enter__(self) -> "ClickJoin":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream = iter(())
+        self._database.close()
+        self._folder.cleanup()
+
+    def take_clicks(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take in all events, as batches of `CLICK_ROWS`."""
+        create_table(self._database, "events", CLICK_ROWS, batches)
+
+    def take_ids(self, ids: Iterable[tuple[int, Any, Any]]) -> None:
+        """Take in (part, row numbers within the part, impression ids) of the whole log."""
+        create_table(
+            self._database,
+            "keys",
+            KEYS,
+            (
+                pa.RecordBatch.from_arrays([_one(names), pa.array(part * ROWS + rows)], schema=KEYS)
+                for part, rows, names in ids
+            ),
+        )
+
+    def missing_positions(self) -> bool:
+        """Return whether some event names its document only."""
+        return bool(self._number("SELECT count(*) FROM events WHERE position IS NULL"))
+
+    def orphans(self) -> int:
+        """Return how many events belong to no impression of the log."""
+        return self._number("SELECT count(*) FROM events ANTI JOIN keys ON events.impression_id = keys.impression_id")
+
+    def repeated_ids(self) -> int:
+        """Return how many impressions have an id that stood in the log before."""
+        return self._number(
+            "SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM keys "
+            "WHERE impression_id IS NOT NULL GROUP BY impression_id HAVING n > 1)"
+        )
+
+    def start(self) -> None:
+        """Join; `events` can then be asked for part after part."""
+        columns = ", ".join(f"events.{field.name}" for field in EVENT_FIELDS)
+        self._stream = stream(
+            self._database,
+            f"SELECT keys.place, {columns} FROM events JOIN keys ON events.impression_id = keys.impression_id "
+            "ORDER BY keys.place",
+        )
+
+    def events(self, part: int) -> tuple[Any, pa.StructArray]:
+        """Return the rows within a part, rising, and the event that belongs to each; parts are asked for in order."""
+        end = (part + 1) * ROWS
+        while not self._held or self._held[-1][0][-1] < end:
+            batch = next(self._stream, None)
+            if batch is None:
+                break
+            if len(batch):
+                columns = [batch.column(field.name).cast(field.type) for field in EVENT_FIELDS]
+                events = pa.StructArray.from_arrays(columns, fields=EVENT_FIELDS)
+                self._held.append((batch.column("place").to_numpy(), events))
+        if not self._held:
+            return np.zeros(0, dtype=np.int64), _no_events()
+        places = np.concatenate([place for place, _ in self._held])
+        events = pa.concat_arrays([event for _, event in self._held])
+        first, cut = np.searchsorted(places, [part * ROWS, end])
+        self._held = [(places[cut:], events.slice(cut))] if cut < len(places) else []
+        return places[first:cut] - part * ROWS, events.slice(first, cut - first)
+
+    def _number(self, query: str) -> int:
+        [(number,)] = self._database.execute(query).fetchall()
+        return int(number)
+
+
+def _no_events() -> pa.StructArray:
+    return pa.StructArray.from_arrays([pa.nulls(0, field.type) for field in EVENT_FIELDS], fields=EVENT_FIELDS)
+
+
+def _one(names: Any) -> pa.Array:
+    if isinstance(names, pa.ChunkedArray):
+        return names.combine_chunks()
+    return pa.array(names, pa.string())

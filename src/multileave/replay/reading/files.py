@@ -1,0 +1,142 @@
+"""Where rows come from: files, folders and object stores, cut into parts that a core reads at a time."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from multileave.errors import DataError
+from multileave.replay.reading.comparisons import RowError
+
+__all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "path_keys", "unreadable"]
+
+LINES = (".jsonl", ".ndjson", ".json")
+PARQUET = (".parquet", ".pq")
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+BLOCK = 1 << 22  # bytes of lines in a part
+MOST_LINE = 1 << 26  # bytes; a longer line is wrong
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of a log, with the partition keys in its path."""
+
+    filesystem: pafs.FileSystem
+    path: str
+    number: int
+    size: int
+    keys: tuple[tuple[str, str], ...]
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it is Parquet; otherwise it holds JSON lines."""
+        return self.path.endswith(PARQUET)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A row group, or a block of lines, or what could not be read at all."""
+
+    file: LogFile
+    row_group: int
+    first: int
+    size: int  # bytes, for the progress bar
+    rows: int = 0
+    lines: Sequence[bytes] = ()
+    error: RowError | None = None
+
+
+def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSystem | None = None) -> list[LogFile]:
+    """Return the log files that paths name: files, folders (whole trees) and URIs, each once."""
+    found: dict[str, LogFile] = {}
+    for given in paths:
+        name = os.fspath(given)
+        try:
+            if filesystem is not None:
+                system, path = filesystem, name
+            elif "://" in name:
+                system, path = pafs.FileSystem.from_uri(name)
+            else:
+                system, path = pafs.LocalFileSystem(), os.path.abspath(name)
+            info = system.get_file_info(path)
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{name} cannot be opened: {' '.join(str(error).split())}") from error
+        if info.type == pafs.FileType.NotFound:
+            raise DataError(f"there is no file or folder {name}. Give files of JSON lines or Parquet, or their folder.")
+        infos = [info]
+        if info.type == pafs.FileType.Directory:
+            infos = [i for i in system.get_file_info(pafs.FileSelector(path, recursive=True)) if _is_log(i)]
+            if not infos:
+                raise DataError(
+                    f"{name} holds no file that ends in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
+                    "Give the folder of the log."
+                )
+        for one in sorted(infos, key=lambda i: str(i.path)):
+            keys = path_keys(one.path)
+            found.setdefault(one.path, LogFile(system, one.path, len(found), one.size or 0, keys))
+    return list(found.values())
+
+
+def path_keys(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the keys and values of key=value folders."""
+    return tuple((unquote(k), unquote(v)) for k, e, v in (p.partition("=") for p in path.split("/")) if e)
+
+
+def _is_log(info: pafs.FileInfo) -> bool:
+    return info.type == pafs.FileType.File and is_log_name(info.base_name)
+
+
+def is_log_name(name: str) -> bool:
+    """Return whether a file of a folder is part of a log, by its name."""
+    for packed in PACKED:
+        name = name.removesuffix(packed)
+    # As everywhere, what begins with a dot or an underscore is not data.
+    return name.endswith((*LINES, *PARQUET)) and name[0] not in "._"
+
+
+def parts(files: Sequence[LogFile]) -> Iterator[Part]:
+    """Yield the parts of files, one after another, the same each time."""
+    for file in files:
+        if not file.is_parquet:
+            yield from _line_parts(file)
+            continue
+        try:
+            with file.filesystem.open_input_file(file.path) as opened:
+                metadata = pq.ParquetFile(opened).metadata
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            yield Part(file, -1, 0, file.size, error=unreadable("file", error))
+            continue
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        for group, size in enumerate(sizes):
+            yield Part(file, group, 0, file.size // len(sizes), rows=size)
+
+
+def _line_parts(file: LogFile) -> Iterator[Part]:
+    """Yield blocks of whole lines, numbered from 1."""
+    packed = next((codec for end, codec in PACKED.items() if file.path.endswith(end)), None)
+    first, rest, share = 1, b"", 0
+    try:
+        with file.filesystem.open_input_stream(file.path, compression=packed) as stream:
+            while block := stream.read(BLOCK):
+                lines = (rest + block).split(b"\n")
+                rest = lines.pop()
+                share += len(block)
+                if len(rest) > MOST_LINE:
+                    lines, rest = [*lines, rest], b""  # in pieces, none of which is an object
+                if lines:
+                    yield Part(file, -1, first, share, lines=lines)
+                    first, share = first + len(lines), 0
+    except (OSError, pa.ArrowException) as error:
+        yield Part(file, -1, first, share, lines=[rest] if rest else [], error=unreadable("file", error))
+        return
+    if rest:
+        yield Part(file, -1, first, share, lines=[rest])
+
+
+def unreadable(what: str, error: Exception) -> RowError:
+    """Return why a file or a row group could not be read on."""
+    return RowError("malformed", f"the {what} cannot be read: {' '.join(str(error).split())[:300]}")

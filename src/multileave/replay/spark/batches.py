@@ -1,0 +1,137 @@
+"""What a batch from Spark holds: rows of a log as columns or as JSON lines, and where each comes from."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from multileave.replay.reading.comparisons import Headers
+from multileave.replay.reading.files import path_keys
+from multileave.replay.reading.parts import parse_line, row_dicts
+from multileave.replay.reading.preparing import (
+    DoesNotFit,
+    Origin,
+    Prepared,
+    fast_clicks,
+    fast_rows,
+    slow_clicks,
+    slow_rows,
+)
+
+__all__ = ["prepared_clicks", "prepared_rows", "row_content", "row_place", "with_path_unit"]
+
+# Columns beside those of the log: the JSON line itself, its file and row, whether it passes the filter; and of a join,
+# whether there is an impression, whether its id came before, its events, and the entry of a wrong click.
+LINE, FILE, ROW, KEEP = "__line", "__file", "__row", "__keep"
+HERE, AGAIN, EVENTS, WRONG = "__here", "__again", "__events", "__wrong"
+OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
+
+
+def prepared_rows(
+    batch: pa.RecordBatch, rows: Any, unit: str | None, headers: Headers, *, dated: bool
+) -> Iterator[tuple[int, Prepared]]:
+    """Prepare some rows of a batch; yield how many rows of the log they are, with their numbers in the batch."""
+    origin = Origin(0, -1, 0)
+    numbers, raws, rows = _lines(batch, rows)
+    if raws:
+        raws = [_with_unit(batch, row, unit, raw) for row, raw in zip(numbers, raws, strict=True)]
+        yield len(raws), slow_rows(raws, numbers, origin, unit, headers)
+    if not len(rows):
+        return
+    raw = batch.drop_columns([name for name in OWN if name in batch.schema.names])
+    raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
+    try:
+        prepared = fast_rows(_needed(batch, raw, dated=dated), origin, unit, headers).batch
+        column = prepared.schema.get_field_index("row")
+        yield len(rows), Prepared(prepared.set_column(column, prepared.schema.field("row"), pa.array(rows)), [])
+    except DoesNotFit:
+        yield len(rows), slow_rows(row_dicts(raw), rows.tolist(), origin, unit, headers)
+
+
+def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.RecordBatch:
+    """Leave out what inference does not look at, as the local engine does not read it."""
+    spare = [] if dated else ["timestamp"]
+    name = EVENTS if EVENTS in batch.schema.names else "clicks"
+    events = batch.column(name) if name in batch.schema.names else None
+    if events is None or not _lacks_positions(events):
+        spare += ["shown", "ids"]
+    return raw.drop_columns([name for name in (*spare, "hidden") if name in raw.schema.names])
+
+
+def _lacks_positions(events: pa.ListArray) -> bool:
+    held = events.flatten()
+    if not pa.types.is_struct(held.type) or held.type.get_field_index("position") < 0:
+        return len(held) > 0
+    return bool(held.field(held.type.get_field_index("position")).null_count)
+
+
+def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
+    """Take the unit from key=value folders where there is no other."""
+    if unit is None:
+        return batch
+    files = batch.column(FILE).dictionary_encode()
+    named = [dict(path_keys(_file_name(file))).get(unit) for file in files.dictionary.to_pylist()]
+    if not any(named):
+        return batch
+    units = pa.array(named, pa.string()).take(files.indices)
+    if unit not in batch.schema.names:
+        return batch.append_column(unit, units)
+    held = pc.coalesce(batch.column(unit).cast(pa.string()), units)
+    return batch.set_column(batch.schema.get_field_index(unit), unit, held)
+
+
+def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> Any:
+    """Give a JSON object the unit that stands beside it, unless it has one."""
+    if unit is None or unit not in batch.schema.names or not isinstance(raw, dict):
+        return raw
+    value = batch.column(unit)[row].as_py()
+    return raw if value is None else {unit: value, **raw}
+
+
+def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
+    """Prepare the rows of a batch of clicks, with their numbers in the batch."""
+    numbers, raws, rows = _lines(batch, np.arange(len(batch)))
+    if raws:
+        yield slow_clicks(raws, numbers)
+    if len(rows):
+        raw = batch.drop_columns([name for name in OWN if name in batch.schema.names]).take(pa.array(rows))
+        try:
+            yield fast_clicks(raw)
+        except DoesNotFit:
+            yield slow_clicks(row_dicts(raw), rows.tolist())
+
+
+def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]:
+    """Return the JSON lines among rows of a batch that are not blank, as numbers and parsed, and the other rows."""
+    if LINE not in batch.schema.names:
+        return [], [], rows
+    lines = batch.column(LINE).take(pa.array(rows)).to_pylist()
+    spelled = [(row, line) for row, line in zip(rows.tolist(), lines, strict=True) if line is not None and line.strip()]
+    others = rows[np.array([line is None for line in lines], dtype=bool)]
+    return [row for row, _ in spelled], [parse_line(line) for _, line in spelled], others
+
+
+def row_place(batch: pa.RecordBatch, row: int) -> tuple[str, dict[str, Any]]:
+    """Return the file of a row, and its number there if that is known."""
+    file = _file_name(batch.column(FILE)[row].as_py())
+    number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
+    return file, {} if number is None else {"row": number}
+
+
+def _file_name(uri: str | None) -> str:
+    if not uri:
+        return "(a DataFrame)"
+    name = unquote(uri)
+    return "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
+
+
+def row_content(batch: pa.RecordBatch, row: int) -> Any:
+    """Return a row as it stands in the log: a line's text, or a dictionary."""
+    line = None if LINE not in batch.schema.names else batch.column(LINE)[row].as_py()
+    if line is not None:
+        return line.decode("utf-8", "replace")
+    [raw] = row_dicts(batch.drop_columns([name for name in OWN if name in batch.schema.names]).slice(row, 1))
+    return raw

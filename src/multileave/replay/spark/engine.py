@@ -1,0 +1,197 @@
+"""The Spark engine: the local engine's verdict from DataFrames, on a cluster.
+
+Spark joins, shuffles and groups; `spark_tasks` does what the local engine does, through `mapInArrow`.
+Rows are inferred where they are, and only the sums of units are shuffled, so that all of a unit meet in one
+partition, ordered. There they become tallies, which are merged in a tree. All that is counted travels in
+rows, so an executor that is lost and tasks that are run again change nothing.
+"""
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from multileave.errors import DataError, MissingExtra
+from multileave.methods.base import get_method
+from multileave.replay.engine import check_cap, read_actions
+from multileave.replay.merging import in_order, merge_replays
+from multileave.replay.reading.preparing import NEEDED
+from multileave.replay.reading.rows import EVENT_FIELDS
+from multileave.replay.report import Counts, Replay
+from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
+from multileave.replay.spark.tasks import (
+    CLICKS_FOUND,
+    FOUND,
+    PARTIAL,
+    Job,
+    infer_rows,
+    merge_found,
+    merge_units,
+    prepare_clicks,
+)
+
+try:
+    import pandas  # noqa: F401  # mapInArrow asks for it
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    from multileave.replay.spark.dataframes import failures, read_log
+except ImportError as error:
+    raise MissingExtra(
+        f"the Spark engine needs {error.name}, which is absent: pip install 'multileave[spark]'"
+    ) from error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["read_log", "replay"]
+
+FAN = 8  # partitions that are merged into one at a time
+PARTITIONS = 200  # Spark's own number, where it does not tell
+LOG = (*NEEDED, "impression_id", "timestamp", "shown", "hidden", "ids", "clicks")
+EVENT = [field.name for field in EVENT_FIELDS]
+
+
+def replay(
+    impressions: "DataFrame",
+    clicks: "DataFrame | None" = None,
+    *,
+    unit: str | None = "user_id",
+    actions: Sequence[str] = ("click",),
+    dwell: float = 30.0,
+    window: timedelta | None = None,
+    cap: int | None = None,
+    filter: "Column | None" = None,
+    quarantine: str | None = None,
+    check_ids: bool = False,
+    partitions: int | None = None,
+    setup: Callable[[], None] | None = None,
+    method: str | None = None,
+) -> Replay:
+    """Infer a log in DataFrames, and return what `multileave.replay.replay` returns for the same log.
+
+    impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no clicks besides; or what `read_log` gives.
+    clicks: rows of `CLICKS`, late, repeated and in any order.
+    unit, actions, dwell, window, cap, check_ids, method: as of the local engine.
+    filter: a condition on the columns of impressions; rows for which it is false or null are left out.
+    quarantine: a folder, written anew, for the rows that cannot be inferred; one that all executors reach.
+    partitions: how many the units are spread over; by default spark.sql.shuffle.partitions, fewer for a small log.
+    setup: called first in every task, as to register methods of one's own.
+    """
+    chosen = read_actions(actions, dwell, window)
+    check_cap(cap)
+    if method is not None:
+        get_method(method)  # says here what is wrong with it, not on an executor
+    job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup, method)
+    with failures("Spark could not replay the log"):
+        rows = _rows(impressions, unit, filter)
+        if clicks is not None:
+            rows = _joined(rows, clicks)
+        partial_sums = rows.mapInArrow(partial(infer_rows, job), _spark(PARTIAL))
+        if quarantine is not None:
+            # It is read twice.
+            partial_sums = partial_sums.persist(StorageLevel.DISK_ONLY)
+        try:
+            found = _merged(partial_sums, job, partitions)
+            if check_ids and clicks is None:
+                found.counts.repeated_impressions = _repeated(rows)
+            found = in_order(replace(found, files=len(impressions.inputFiles())), chosen.names)
+            if quarantine is not None and found.reasons:
+                _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
+                found = replace(found, quarantine=quarantine)
+        finally:
+            if quarantine is not None:
+                partial_sums.unpersist()
+    return found
+
+
+def _rows(impressions: "DataFrame", unit: str | None, condition: "Column | None") -> "DataFrame":
+    """Return the columns that tasks look at, and where each row comes from."""
+    wanted = dict.fromkeys([*LOG, *([unit] if unit else []), LINE, FILE, ROW])
+    columns = [F.col(name) for name in wanted if name in impressions.columns]
+    if FILE not in impressions.columns:
+        columns.append(F.input_file_name().alias(FILE))
+    kept = F.lit(True) if condition is None else F.coalesce(condition, F.lit(False))
+    return impressions.select(*columns, kept.alias(KEEP))
+
+
+def _joined(rows: "DataFrame", clicks: "DataFrame") -> "DataFrame":
+    """Give each impression its events; events without an impression, and wrong ones, are rows of their own."""
+    if FILE not in clicks.columns:
+        clicks = clicks.withColumn(FILE, F.input_file_name())
+    checked = clicks.mapInArrow(prepare_clicks, _spark(CLICKS_FOUND))
+    events = (
+        checked.groupBy(F.col("impression_id").alias("__clicked"), F.col("wrong").alias(WRONG))
+        # In an order of their own, as Spark's is another each time.
+        .agg(F.sort_array(F.collect_list(F.struct(*EVENT))).alias(EVENTS))
+    )
+    order = Window.partitionBy("__id").orderBy(FILE, *([ROW] if ROW in rows.columns else []))
+    numbered = rows.drop("clicks").withColumn("__id", _id(rows)).withColumn(HERE, F.lit(True))
+    numbered = numbered.withColumn(AGAIN, F.col("__id").isNotNull() & (F.row_number().over(order) > 1))
+    joined = numbered.join(events, F.col("__id") == F.col("__clicked"), "full_outer").drop("__id", "__clicked")
+    nothing = F.array().cast(joined.schema[EVENTS].dataType)
+    return joined.withColumn(EVENTS, F.coalesce(EVENTS, nothing))
+
+
+def _id(rows: "DataFrame") -> "Column":
+    named = F.col("impression_id").cast("string") if "impression_id" in rows.columns else F.lit(None).cast("string")
+    if LINE in rows.columns:
+        named = F.coalesce(named, F.get_json_object(F.col(LINE).cast("string"), "$.impression_id"))
+    return named
+
+
+def _repeated(rows: "DataFrame") -> int:
+    """Return how many impressions have an id that another has had."""
+    counts = rows.groupBy(_id(rows).alias("id")).count().where(F.col("id").isNotNull())
+    [row] = counts.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("again")).collect()
+    return int(row["again"])
+
+
+def _merged(partial_sums: "DataFrame", job: Job, partitions: int | None) -> Replay:
+    """Bring the sums of each unit together, make tallies of them, and merge these in a tree."""
+    # What has no unit is spread by where it was found.
+    spread = F.coalesce("unit", F.spark_partition_id().cast("string"))
+    by_unit = _shuffled(partial_sums.where(F.col("entry").isNull()).drop("entry"), spread, partitions)
+    found = by_unit.sortWithinPartitions("key", "unit").mapInArrow(partial(merge_units, job), _spark(FOUND))
+    left = partitions or _partitions(partial_sums.sparkSession)
+    while left > FAN:
+        left = -(-left // FAN)
+        # By a number that is the same when a task is run again; a plain repartition deals rows out as they come.
+        several = F.floor(F.spark_partition_id() / FAN)
+        found = _shuffled(found, several, left if partitions else None).mapInArrow(merge_found, _spark(FOUND))
+    pieces = [pickle.loads(row["found"]) for row in found.collect()]
+    return reduce(merge_replays, pieces) if pieces else Replay((), Counts(), 0)
+
+
+def _shuffled(frame: "DataFrame", key: "Column", partitions: int | None) -> "DataFrame":
+    """Bring rows with the same key together; unless a number is given, Spark makes few partitions of small ones."""
+    keyed = frame.withColumn("__place", key)
+    return (keyed.repartition(partitions, "__place") if partitions else keyed.repartition("__place")).drop("__place")
+
+
+def _write_wrong(partial_sums: "DataFrame", folder: str, expected: int) -> None:
+    """Write the wrong rows, a file for each partition that has some."""
+    entries = partial_sums.where(F.col("entry").isNotNull()).select("entry")
+    entries.write.mode("overwrite").text(folder)
+    held = partial_sums.sparkSession.read.text(folder).count()
+    if held != expected:
+        raise DataError(
+            f"the quarantine {folder} holds {held:,} of {expected:,} wrong rows. Give a folder that all executors and "
+            "the driver reach, as on HDFS or in an object store."
+        )
+
+
+def _partitions(session: "SparkSession") -> int:
+    number = session.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(number) if number.isdigit() else PARTITIONS
+
+
+def _spark(schema: "pa.Schema") -> "StructType":
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)

@@ -1,0 +1,307 @@
+"""What Spark's workers do with batches of rows; nothing here needs Spark.
+
+Three functions follow each other, with a shuffle between them. `infer_rows` infers rows as the local engine
+does, and adds them up by unit as far as they meet. `merge_units` gets all sums of a unit, one after another,
+and makes tallies of them. `merge_found` merges what several partitions found.
+
+Whatever is counted travels in the rows that they return, so a task that is run again changes nothing.
+"""
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from multileave.methods.base import get_method
+from multileave.replay.engine import Run, infer_batch
+from multileave.replay.inferring.credit import Actions
+from multileave.replay.inferring.tallies import tally_of
+from multileave.replay.inferring.unit_sums import UnitRows, UnitSums
+from multileave.replay.merging import merge_replays
+from multileave.replay.reading.comparisons import RowError
+from multileave.replay.reading.files import LogFile, Part
+from multileave.replay.reading.parts import Loaded
+from multileave.replay.reading.rows import EVENT_FIELDS, EVENT_LIST
+from multileave.replay.report import Comparison, Counts, Quarantine, Replay
+from multileave.replay.spark.batches import (
+    AGAIN,
+    EVENTS,
+    HERE,
+    KEEP,
+    WRONG,
+    prepared_clicks,
+    prepared_rows,
+    row_content,
+    row_place,
+    with_path_unit,
+)
+
+__all__ = ["CLICKS_FOUND", "FOUND", "PARTIAL", "Job", "infer_rows", "merge_found", "merge_units", "prepare_clicks"]
+
+MOST_BYTES = 1 << 24  # of units' sums that a task holds before it returns them
+INTS, FLOATS = pa.list_(pa.int64()), pa.list_(pa.float64())
+
+# A row is the sums of a unit, or what a task found besides (`found`, a pickled `Replay`), or a wrong row.
+PARTIAL = pa.schema(
+    [
+        ("key", pa.string()),
+        ("unit", pa.string()),
+        ("impressions", pa.int64()),
+        ("clicks", INTS),
+        ("sums", FLOATS),
+        ("squares", FLOATS),
+        ("found", pa.binary()),
+        ("entry", pa.string()),
+    ]
+)
+FOUND = pa.schema([("found", pa.binary())])
+# `wrong` is null, or an entry of the quarantine; the row then has no impression_id.
+CLICKS_FOUND = pa.schema([("impression_id", pa.string()), *EVENT_FIELDS, ("wrong", pa.string())])
+
+NOWHERE = Part(LogFile(None, "", 0, 0, ()), -1, 0, 0)  # rows of a batch are of many files, so each has its own
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task is told.
+
+    separate: events come from the join. keeps_wrong: return every wrong row, not only examples.
+    setup: called first, as to register methods. method: what all rows are inferred by.
+    """
+
+    actions: Actions
+    unit: str | None
+    cap: int | None
+    separate: bool
+    keeps_wrong: bool
+    setup: Callable[[], None] | None
+    method: str | None = None
+
+
+class _WrongRows(Quarantine):
+    """Wrong rows of the batch at hand, named by the file and the row that the batch tells."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        super().__init__(None)
+        self.keeps = keeps
+        self.entries: list[str] = []
+        self.batch: pa.RecordBatch = pa.RecordBatch.from_pydict({})
+
+    def add(self, file: str, row_group: int, row: int | None, error: RowError, raw: Any = None, rows: int = 1) -> None:
+        """Keep a row of the batch, with its content."""
+        assert row is not None  # all that comes from Spark has one
+        if raw is None or isinstance(raw, RowError):
+            raw = row_content(self.batch, row)
+        file, where = row_place(self.batch, row)
+        self.keep(file, where, error, raw, rows)
+
+    def enter(self, entry: dict[str, Any]) -> None:
+        """Count an entry, and let it be returned as a row."""
+        super().enter(entry)
+        if self.keeps:
+            self.entries.append(json.dumps(entry))
+
+    def rows(self) -> pa.RecordBatch:
+        """Return the entries, and forget them."""
+        entries, self.entries = self.entries, []
+        return _partial(entry=pa.array(entries, pa.string()))
+
+
+def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Infer rows of a log; yield units' sums, wrong rows, and at last what else was found."""
+    if job.setup is not None:
+        job.setup()
+    wrong = _WrongRows(keeps=job.keeps_wrong)
+    run = Run(job.actions, job.cap, wrong, 1, None, None if job.method is None else get_method(job.method))
+    for batch in batches:
+        wrong.batch = batch
+        _infer(job, run, wrong, with_path_unit(batch, job.unit))
+        if wrong.entries:
+            yield wrong.rows()
+        if sum(sums.size for sums in run.sums.values()) > MOST_BYTES:
+            yield from _unit_rows(run)
+    yield from _unit_rows(run)
+    yield _partial(found=_pickled(run.finish(0)))
+
+
+def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Make tallies of units' sums, ordered by key and unit, some units at a time; pass on what else was found."""
+    rest: list[Replay] = []
+    key, sums, last = "", None, ""
+    for batch in batches:
+        rest = _merged([*rest, *map(pickle.loads, batch.column("found").drop_null().to_pylist())])
+        for given, units, rows in _by_key(batch, len(job.actions.names)):
+            if sums is not None and (given != key or sums.size > MOST_BYTES):
+                # A unit is judged by its cap, so it must be whole.
+                same = int(np.argmin(np.append(_equal(units, last), False))) if given == key else 0
+                if same:
+                    sums.add_units(units[:same], _some(rows, slice(same)))
+                    units, rows = units[same:], _some(rows, slice(same, None))
+                if len(units):
+                    yield _tallies(job, key, sums)
+                    sums = None
+            if not len(units):
+                continue
+            if sums is None:
+                key = given
+                _, rankers, by_pair = json.loads(key)
+                sums = UnitSums(len(rankers), len(job.actions.names), by_pair=by_pair, by_unit=job.cap is not None)
+            sums.add_units(units, rows)
+            last = units[-1].as_py()
+    if sums is not None:
+        yield _tallies(job, key, sums)
+    for found in rest:
+        yield pa.RecordBatch.from_arrays([_pickled(found)], schema=FOUND)
+
+
+def merge_found(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Merge all that a partition's rows found into one."""
+    held: list[Replay] = []
+    for batch in batches:
+        for found in batch.column("found"):
+            held = _merged([*held, pickle.loads(found.as_py())])
+    for found in held:
+        yield pa.RecordBatch.from_arrays([_pickled(found)], schema=FOUND)
+
+
+def prepare_clicks(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Check rows of clicks; yield `CLICKS_FOUND`."""
+    wrong = _WrongRows(keeps=True)
+    for batch in batches:
+        wrong.batch = batch
+        for prepared in prepared_clicks(batch):
+            good = prepared.batch
+            yield pa.RecordBatch.from_arrays([*good.columns, pa.nulls(len(good), pa.string())], schema=CLICKS_FOUND)
+            for row, error, raw in prepared.wrong:
+                wrong.add("", -1, row, error, raw)
+        if wrong.entries:
+            entries = pa.array(wrong.entries, pa.string())
+            wrong.entries = []
+            nothing = [pa.nulls(len(entries), field.type) for field in CLICKS_FOUND][:-1]
+            yield pa.RecordBatch.from_arrays([*nothing, entries], schema=CLICKS_FOUND)
+
+
+def _infer(job: Job, run: Run, wrong: _WrongRows, batch: pa.RecordBatch) -> None:
+    here = np.arange(len(batch))
+    sizes = np.zeros(len(batch), dtype=np.int64)
+    if job.separate:
+        sizes = batch.column(EVENTS).value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        there = batch.column(HERE).fill_null(False).to_numpy(zero_copy_only=False)
+        again = there & batch.column(AGAIN).fill_null(False).to_numpy(zero_copy_only=False)
+        run.counts.clicks += int(sizes[~again].sum())
+        run.counts.repeated_impressions += int(again.sum())
+        _count_clicks_alone(run, wrong, batch, np.flatnonzero(~there), sizes)
+        here = np.flatnonzero(there)
+    loaded = Loaded()
+    kept = batch.column(KEEP).fill_null(False).to_numpy(zero_copy_only=False)
+    rows = here[kept[here]]
+    loaded.filtered = len(here) - len(rows)
+    loaded.rows = loaded.filtered
+    for chosen, prepared in prepared_rows(batch, rows, job.unit, run.headers, dated=job.actions.window is not None):
+        loaded.rows += chosen
+        loaded.add(prepared)
+    found = []
+    for held in loaded.batches:
+        if job.separate:
+            events = batch.column(EVENTS).take(held.column("row")).cast(EVENT_LIST)
+            held = held.set_column(held.schema.get_field_index("clicks"), held.schema.field("clicks"), events)
+        found.append(infer_batch(held, run.headers, job.actions))
+    if job.separate:
+        run.counts.clicks_of_other_rows += int(sizes[here].sum()) - sum(credits.events for credits in found)
+    run.take(NOWHERE, loaded, found, known=job.separate)
+
+
+def _count_clicks_alone(run: Run, wrong: _WrongRows, batch: pa.RecordBatch, rows: Any, sizes: Any) -> None:
+    """Count the events of rows without an impression: orphans, and clicks that are wrong themselves."""
+    for row in rows.tolist():
+        entry, count = batch.column(WRONG)[row].as_py(), int(sizes[row])
+        if entry is None:
+            run.counts.orphan_clicks += count
+            continue
+        run.counts.malformed_clicks += count
+        for _ in range(count):
+            wrong.enter(json.loads(entry))
+
+
+def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
+    """Yield the units' sums, and forget them."""
+    for number, sums in sorted(run.sums.items()):
+        header = run.headers.known[number]
+        ids, rows = sums.take_units()
+        if ids:
+            key = json.dumps([str(header.method), header.rankers, sums.by_pair])
+            yield _partial(
+                key=pa.array([key] * len(ids)),
+                unit=pa.array(ids, pa.string()),
+                impressions=pa.array(rows.counts),
+                clicks=_lists(rows.clicks, INTS),
+                sums=_lists(rows.sums, FLOATS),
+                squares=_lists(rows.squares, FLOATS) if sums.by_unit else pa.nulls(len(ids), FLOATS),
+            )
+
+
+def _by_key(batch: pa.RecordBatch, actions: int) -> Iterator[tuple[str, pa.StringArray, UnitRows]]:
+    """Yield key, ids and sums of the runs of rows with the same key."""
+    batch = batch.filter(batch.column("unit").is_valid())
+    if not len(batch):
+        return
+    codes = batch.column("key").dictionary_encode().indices.to_numpy()
+    starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
+    for start, end in zip(starts, [*starts[1:], len(batch)], strict=True):
+        run = batch.slice(start, end - start)
+        clicks, sums, squares = (_numbers(run.column(name), actions) for name in ("clicks", "sums", "squares"))
+        rows = UnitRows(run.column("impressions").to_numpy(), clicks[:, :, 0], sums, squares)
+        yield run.column("key")[0].as_py(), run.column("unit").cast(pa.string()), rows
+
+
+def _numbers(lists: pa.ListArray, actions: int) -> Any:
+    """Return lists of equal lengths as an array (U, A, ...); of no unit if all are null."""
+    flat = lists.flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(lists), actions, -1) if len(flat) else flat.reshape(0, actions, 1)
+
+
+def _some(rows: UnitRows, part: slice) -> UnitRows:
+    return UnitRows(rows.counts[part], rows.clicks[part], rows.sums[part], rows.squares[part])
+
+
+def _equal(units: pa.StringArray, unit: str) -> Any:
+    return pc.equal(units, unit).to_numpy(zero_copy_only=False)
+
+
+def _tallies(job: Job, key: str, sums: UnitSums) -> pa.RecordBatch:
+    method, rankers, _ = json.loads(key)
+    comparisons, left_out = [], 0
+    for place, action in enumerate(job.actions.names):
+        tally, left_out = tally_of(tuple(rankers), sums, place, job.cap)
+        comparisons.append(Comparison(method, action, tally))
+    found = Replay(tuple(comparisons), Counts(units_over_cap=left_out), 0)
+    return pa.RecordBatch.from_arrays([_pickled(found)], schema=FOUND)
+
+
+def _merged(found: list[Replay]) -> list[Replay]:
+    return [reduce(merge_replays, found)] if found else []
+
+
+def _pickled(found: Replay) -> pa.BinaryArray:
+    return pa.array([pickle.dumps(found)], pa.binary())
+
+
+def _lists(array: Any, kind: pa.DataType) -> pa.ListArray:
+    flat = np.ascontiguousarray(array).reshape(len(array), -1)
+    offsets = np.arange(0, flat.size + 1, flat.shape[1], dtype=np.int32)
+    return pa.ListArray.from_arrays(offsets, pa.array(flat.ravel(), kind.value_type))
+
+
+def _partial(**columns: pa.Array) -> pa.RecordBatch:
+    """Return rows of `PARTIAL`; a column that is not given is null."""
+    size = len(next(iter(columns.values())))
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(size, field.type) for field in PARTIAL]
+    return pa.RecordBatch.from_arrays(arrays, schema=PARTIAL)

@@ -1,0 +1,1 @@
+"""Tally: sums of outcomes, by unit, that merge and can be written."""

@@ -1,0 +1,179 @@
+"""Evidence: what a tally keeps beside preferences so that a verdict can say how healthy its data are."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from multileave.errors import TallyError
+from multileave.impression import ABSENT, Impression
+from multileave.methods.base import get_method
+from multileave.stats.balance import Balance, expected_exposure, expected_first
+from multileave.stats.intervals.moments import Ints
+from multileave.stats.parsing import count_of, counts_of, field_of, malformed, other_rankers
+
+__all__ = ["Evidence"]
+
+COUNTS = (
+    "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
+    "short_lists",
+)  # fmt: skip
+
+
+class Evidence:
+    """Counts of impressions, all of them sums.
+
+    clicks_known, without_clicks: impressions whose clicks were told, and those of them without any.
+    examined: impressions that were told in full, to which all that follow refer.
+    no_preference: those in which no clicks could have preferred a ranker, as all rank what was drawn alike.
+    different_documents: those in which a ranker had not returned some document that was drawn.
+    short_lists: those in which a ranker returned fewer than k + 1 documents, while others returned some that it lacks;
+        short: int (R,), how often each did; needed: the largest k + 1 of them.
+    same_pages: int (R, R), how often two rankers ranked alike all that was drawn, for methods that copies of a ranker
+        can mislead.
+    first, exposure: who stood first, and who took up room, against what the method expects.
+    fallbacks: impressions in which a ranker returned nothing; missing: int (R,), how often each did.
+    left_out: those of them that could not be compared, and are not among the tally's impressions.
+    """
+
+    def __init__(self, rankers: int) -> None:
+        self.clicks_known = self.without_clicks = 0
+        self.examined = self.no_preference = self.different_documents = 0
+        self.fallbacks = self.left_out = self.short_lists = self.needed = 0
+        self.short: Ints = np.zeros(rankers, dtype=np.int64)
+        self.same_pages: Ints = np.zeros((rankers, rankers), dtype=np.int64)
+        self.missing: Ints = np.zeros(rankers, dtype=np.int64)
+        self.first = Balance(rankers)
+        self.exposure = Balance(rankers)
+
+    def add_clicks(self, clicks: int, times: int = 1) -> None:
+        """Count one impression's clicks; with times = -1, take them out."""
+        self.clicks_known += times
+        self.without_clicks += times * (clicks == 0)
+
+    def change_clicks(self, before: int, after: int) -> None:
+        """Count an impression's clicks anew."""
+        self.without_clicks = max(self.without_clicks + (after == 0) - (before == 0), 0)
+
+    def add(self, impression: Impression, rankers: tuple[str, ...]) -> None:
+        """Count one impression."""
+        if not isinstance(impression, Impression):
+            raise TallyError(
+                f"impression is a {type(impression).__name__}; expected the Impression that was shown, or None."
+            )
+        order: Any = slice(None)
+        if impression.rankers != rankers:
+            if set(impression.rankers) != set(rankers):
+                raise other_rankers("the impression", impression.rankers, rankers)
+            order = [impression.rankers.index(name) for name in rankers]
+        method = get_method(impression.method)
+        absent = impression.lengths[order] == 0
+        self.examined += 1
+        self.no_preference += _no_preference(impression)
+        self.fallbacks += bool(absent.any())
+        self.missing += absent
+        self.different_documents += bool((impression.ranks == ABSENT).any())
+        short = _short_lists(impression)[order]
+        if short.any():
+            self.short_lists += 1
+            self.short += short
+            self.needed = max(self.needed, impression.k + 1)
+        if not method.clone_proof and len(impression.ranks):
+            ranks = impression.ranks[:, order]
+            self.same_pages += (ranks[:, :, None] == ranks[:, None, :]).all(axis=0)
+        for balance, found in (
+            (self.first, expected_first(impression, method)),
+            (self.exposure, expected_exposure(impression, method)),
+        ):
+            if found is not None:
+                balance.add(found[0][order], found[1][order])
+
+    def add_fallback(self, missing: Collection[str], rankers: tuple[str, ...]) -> None:
+        """Count an impression that was shown without some rankers, and could not be compared."""
+        names = () if isinstance(missing, str) or not isinstance(missing, Collection) else tuple(missing)
+        if not names or not set(names) <= set(rankers):
+            raise TallyError(
+                f"missing is {missing!r}; expected the names of the rankers that returned nothing, of "
+                f"{', '.join(rankers)}."
+            )
+        self.fallbacks += 1
+        self.left_out += 1
+        self.missing += np.array([name in names for name in rankers])
+
+    def merge(self, other: "Evidence", times: int = 1) -> None:
+        """Add another's counts; with times = -1, take out what had been added."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+        self.missing = self.missing + times * other.missing
+        self.short = self.short + times * other.short
+        self.same_pages = self.same_pages + times * other.same_pages
+        self.needed = max(self.needed, other.needed)
+        self.first.merge(other.first, times)
+        self.exposure.merge(other.exposure, times)
+
+    def reordered(self, order: Ints) -> "Evidence":
+        """Return the same with the rankers in another order."""
+        other = Evidence(len(order))
+        for name in COUNTS:
+            setattr(other, name, getattr(self, name))
+        other.missing = self.missing[order]
+        other.short, other.needed = self.short[order], self.needed
+        other.same_pages = self.same_pages[np.ix_(order, order)]
+        other.first, other.exposure = self.first.reordered(order), self.exposure.reordered(order)
+        return other
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values that JSON can hold."""
+        return {
+            **{name: getattr(self, name) for name in COUNTS},
+            "missing": self.missing.tolist(),
+            "short": self.short.tolist(),
+            "needed": self.needed,
+            "same_pages": self.same_pages.tolist(),
+            "first": self.first.to_dict(),
+            "exposure": self.exposure.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Evidence":
+        """Return what `to_dict` wrote, checked; earlier versions did not count short lists and same pages."""
+        evidence = cls(rankers)
+        for name in COUNTS:
+            setattr(evidence, name, count_of(data, name) if name in data or name != "short_lists" else 0)
+        if "short" in data:
+            evidence.short = counts_of(data, "short", rankers, 0)
+            evidence.needed = count_of(data, "needed")
+            pages = field_of(data, "same_pages", list)
+            rows = [counts_of({"same_pages": row}, "same_pages", rankers, 0) for row in pages]
+            if len(rows) != rankers:
+                raise malformed("same_pages", len(rows), f"{rankers} rows")
+            evidence.same_pages = np.array(rows, dtype=np.int64).reshape(rankers, rankers)
+        for part, whole in (
+            ("without_clicks", "clicks_known"),
+            ("no_preference", "examined"),
+            ("short_lists", "examined"),
+            ("left_out", "fallbacks"),
+        ):
+            if getattr(evidence, part) > getattr(evidence, whole):
+                raise malformed(part, getattr(evidence, part), f"at most {whole!r}, {getattr(evidence, whole)}")
+        evidence.missing = counts_of(data, "missing", rankers, 0)
+        evidence.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
+        evidence.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
+        return evidence
+
+
+def _short_lists(impression: Impression) -> Any:
+    """Return which rankers returned fewer than k + 1 documents, and lack some that others returned, bool (R,)."""
+    few = (impression.lengths > 0) & (impression.lengths <= impression.k)
+    if len(impression.ranks):
+        return few & (impression.ranks == ABSENT).any(axis=0)
+    return few & (impression.lengths < impression.lengths.max(initial=0))
+
+
+def _no_preference(impression: Impression) -> bool:
+    """Return whether no clicks could have preferred a ranker: all rank alike what was drawn, or there are no teams."""
+    if len(impression.ranks):
+        return bool((impression.ranks == impression.ranks[:, :1]).all())
+    if len(impression.note):
+        return not (impression.note >= 0).any()
+    return not len(impression.drawn)

@@ -1,0 +1,1 @@
+"""Verdict: judging a tally, wording, tables and segments."""

@@ -1,0 +1,145 @@
+"""Segments: the same comparison for parts of the traffic, such as devices, corrected for their number."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multileave.errors import TallyError
+from multileave.impression import Impression
+from multileave.outcome import Outcome
+from multileave.stats.parsing import check_version, field_of, malformed
+from multileave.stats.tally.tally import FORMAT_VERSION, Tally
+from multileave.stats.verdict.judging import judge_segments
+from multileave.stats.verdict.rules import Rules
+from multileave.stats.verdict.verdict import Verdict
+
+__all__ = ["SegmentedTally", "SegmentedVerdict"]
+
+
+class SegmentedTally:
+    """One tally for each segment of the traffic.
+
+    by: what segments are, such as "device".
+
+    >>> import numpy as np
+    >>> tally = SegmentedTally(["bm25", "ltr"], by="device")
+    >>> for user in range(400):
+    ...     device = "phone" if user % 2 else "desktop"
+    ...     credits = np.array([user % 3, 2.0 if device == "phone" else 1.0])
+    ...     tally.add(Outcome(("bm25", "ltr"), "difference", credits), user, segment=device)
+    >>> {device: verdict.winner for device, verdict in tally.verdict().segments.items()}
+    {'desktop': None, 'phone': 'ltr'}
+    """
+
+    def __init__(self, rankers: Sequence[str], by: str) -> None:
+        if not isinstance(by, str) or not by:
+            raise TallyError(f'by is {by!r}; expected what segments are, such as "device".')
+        self._empty = Tally(rankers)
+        self.by = by
+        self.tallies: dict[str, Tally] = {}
+
+    @property
+    def rankers(self) -> tuple[str, ...]:
+        """The names of the rankers."""
+        return self._empty.rankers
+
+    @property
+    def total(self) -> Tally:
+        """All segments as one tally; a unit that is in several is one unit."""
+        total = Tally(self.rankers)
+        for tally in self.tallies.values():
+            total.merge(tally)
+        return total
+
+    def add(
+        self,
+        outcome: Outcome,
+        unit: Hashable = None,
+        *,
+        segment: str,
+        clicks: int | None = None,
+        impression: Impression | None = None,
+    ) -> None:
+        """Add the outcome of one impression to its segment."""
+        if not isinstance(segment, str):
+            raise TallyError(f"the segment is {segment!r}; expected a {self.by} as a string.")
+        tally = self.tallies.get(segment) or Tally(self.rankers)
+        tally.add(outcome, unit, clicks=clicks, impression=impression)
+        self.tallies[segment] = tally
+
+    def replace(
+        self,
+        old: Outcome,
+        new: Outcome,
+        unit: Hashable = None,
+        *,
+        segment: str,
+        clicks: tuple[int, int] | None = None,
+    ) -> None:
+        """Take the old outcome of an impression out of its segment and put its new one in."""
+        if segment not in self.tallies:
+            raise TallyError(f"there is no {self.by} {segment!r} in the tally; there are {', '.join(self.tallies)}.")
+        self.tallies[segment].replace(old, new, unit, clicks=clicks)
+
+    def merge(self, other: "SegmentedTally") -> "SegmentedTally":
+        """Add all that another holds to this one, segment by segment, and return this one."""
+        if not isinstance(other, SegmentedTally) or other.by != self.by:
+            raise TallyError(f"a tally by {self.by} merges with another by {self.by}, and this is {other!r}.")
+        for segment, tally in other.tallies.items():
+            self.tallies[segment] = (self.tallies.get(segment) or Tally(self.rankers)).merge(tally)
+        return self
+
+    def verdict(self, confidence: float = 0.95, **options: Any) -> "SegmentedVerdict":
+        """Return a verdict for each segment, corrected over segments times pairs; options as `Tally.verdict` has.
+
+        Segments of a single unit have none, and are named.
+        """
+        judged = {segment: tally for segment, tally in sorted(self.tallies.items()) if tally.units > 1}
+        if not judged:
+            raise TallyError(
+                f"no {self.by} holds impressions of at least two units, which a verdict needs. Add outcomes of more "
+                "users."
+            )
+        left_out = tuple(segment for segment in sorted(self.tallies) if segment not in judged)
+        return SegmentedVerdict(self.by, judge_segments(judged, Rules(confidence, **options)), left_out)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tally as plain values that JSON can hold."""
+        tallies = {segment: tally.to_dict() for segment, tally in self.tallies.items()}
+        return {"version": FORMAT_VERSION, "by": self.by, "rankers": list(self.rankers), "segments": tallies}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "SegmentedTally":
+        """Return what `to_dict` wrote, checked."""
+        check_version(data, FORMAT_VERSION)
+        made = cls(field_of(data, "rankers", list), field_of(data, "by", str))
+        for segment, part in field_of(data, "segments", Mapping).items():
+            tally = Tally.from_dict(part)
+            if tally.rankers != made.rankers:
+                raise malformed("rankers", tally.rankers, f"those of all segments, {', '.join(made.rankers)}")
+            made.tallies[segment] = tally
+        return made
+
+    def __repr__(self) -> str:
+        return f"SegmentedTally(rankers={self.rankers!r}, by={self.by!r}, segments={list(self.tallies)!r})"
+
+
+@dataclass(frozen=True)
+class SegmentedVerdict:
+    """A verdict for each segment, best read with its warnings; left_out: segments of a single unit."""
+
+    by: str
+    segments: dict[str, Verdict]
+    left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.by} {segment}: {verdict}" for segment, verdict in self.segments.items()]
+        return "\n".join([*lines, *(f"{self.by} {segment}: too few users" for segment in self.left_out)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdicts as plain values that JSON can hold."""
+        return {
+            "by": self.by,
+            "segments": {segment: verdict.to_dict() for segment, verdict in self.segments.items()},
+            "left_out": list(self.left_out),
+        }
