@@ -27,7 +27,7 @@ from multileave.live.records import (
     Traffic,
 )
 from multileave.live.settings import Settings
-from multileave.live.store.aggregation import Folder, rules_of
+from multileave.live.store.aggregation import Aggregator, rules_of
 from multileave.live.store.database import Store
 from multileave.live.store.details import detail_of, recent_of
 from multileave.live.store.exporting import export_rows
@@ -38,7 +38,7 @@ from multileave.live.store.times import from_micros, micros, now
 from multileave.live.tokens import Signer
 from multileave.methods import warmup
 from multileave.stats.health import Health
-from multileave.stats.tally.unit_groups import Ledger
+from multileave.stats.tally.grouped_tally import GroupedTally
 from multileave.stats.verdict.verdict import Verdict
 
 __all__ = ["Service"]
@@ -61,7 +61,7 @@ class Service:
         self._signer = Signer(settings.secret or self._store.secret())
         self._intake = Intake(self._store, self._signer, settings, self._remembered)
         self._store_impressions, self._store_events = self._intake.store_impressions, self._intake.store_events
-        self._folder = Folder(self._store)
+        self._folder = Aggregator(self._store)
         self._folding = threading.Lock()
         self._writer = Writer(self._store)
         self._known: dict[int, tuple[float, Experiment]] = {}
@@ -341,7 +341,7 @@ class Service:
         others = [_experiment(row) for row in rows if row.number != experiment.number]
         return [other for other in others if other.definition.group == experiment.definition.group]
 
-    def _ledger(self, number: int, action: str | None) -> tuple[Experiment, Ledger]:
+    def _ledger(self, number: int, action: str | None) -> tuple[Experiment, GroupedTally]:
         experiment = self.experiment(number)
         chosen = _action(experiment, action)
         with self._folding:

@@ -8,7 +8,7 @@ import numpy as np
 
 from multileave.stats.balance import Balance
 from multileave.stats.intervals.moments import Moments
-from multileave.stats.tally.health_counts import Evidence
+from multileave.stats.tally.health_counts import HealthCounts
 
 __all__ = ["Examined", "Health", "examine"]
 
@@ -136,7 +136,7 @@ class Examined(Protocol):
         """The names of the rankers."""
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> HealthCounts:
         """What the health of the data is read from."""
 
     def moments(self) -> Moments:

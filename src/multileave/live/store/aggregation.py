@@ -21,12 +21,12 @@ from multileave.live.store.tables import events, impressions, ledgers, looks, un
 from multileave.live.store.times import now
 from multileave.methods import infer
 from multileave.outcome import Floats
-from multileave.stats.tally.health_counts import Evidence
-from multileave.stats.tally.unit_groups import Ledger, UnitRow, pairs_of
+from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
+from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
-__all__ = ["Folder", "rules_of"]
+__all__ = ["Aggregator", "rules_of"]
 
 AT_ONCE = 100  # impressions of a transaction: other writers wait for it
 LOOK_AGAIN = 1.05  # a look is kept when there are so many times the impressions of the last
@@ -37,7 +37,7 @@ def rules_of(definition: Definition) -> Rules:
     return Rules(definition.confidence, interval="anytime")
 
 
-class Folder:
+class Aggregator:
     """Folds the impressions of experiments, and takes them out again when they are deleted."""
 
     def __init__(self, store: Store) -> None:
@@ -52,7 +52,7 @@ class Folder:
                 break
         return total
 
-    def ledgers(self, experiment: Experiment) -> dict[str, Ledger]:
+    def ledgers(self, experiment: Experiment) -> dict[str, GroupedTally]:
         """Return the ledger of each action, as last folded."""
         with self._store.read() as connection:
             state = connection.execute(
@@ -199,7 +199,7 @@ class _Book:
         if (times > 0) == (row.counted_delivered > 0):
             return
         for ledger in self._ledgers.values():
-            evidence = Evidence(len(ledger.rankers))
+            evidence = HealthCounts(len(ledger.rankers))
             evidence.add_fallback(json.loads(row.missing), ledger.rankers)
             ledger.evidence.merge(evidence, times)
         self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": None})
@@ -231,11 +231,11 @@ def _events_of(connection: Connection, keys: list[bytes]) -> dict[bytes, list[An
     return found
 
 
-def _read_ledgers(definition: Definition, state: str | None) -> dict[str, Ledger]:
+def _read_ledgers(definition: Definition, state: str | None) -> dict[str, GroupedTally]:
     if not state:
-        return {action: Ledger(definition.rankers) for action in definition.actions}
+        return {action: GroupedTally(definition.rankers) for action in definition.actions}
     read = json.loads(state)
-    return {action: Ledger.from_dict(read[action]) for action in definition.actions}
+    return {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
 
 
 def _trusted(data: dict[str, Any]) -> Impression:
@@ -256,8 +256,8 @@ def _trusted(data: dict[str, Any]) -> Impression:
     )
 
 
-def _examined(impression: Impression) -> Evidence:
-    evidence = Evidence(len(impression.rankers))
+def _examined(impression: Impression) -> HealthCounts:
+    evidence = HealthCounts(len(impression.rankers))
     evidence.add(impression, impression.rankers)
     return evidence
 

@@ -1,6 +1,6 @@
 """Health of logged impressions: the counts of `stats.evidence`, in a compiled loop.
 
-`examine_row` is to a row what `Evidence.add` is to an `Impression`; the tests compare both.
+`examine_row` is to a row what `HealthCounts.add` is to an `Impression`; the tests compare both.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Examined:
         self.balances[:] += other.balances
 
     def to_evidence(self, impressions: int, without_clicks: int) -> dict[str, Any]:
-        """Return what `Evidence.from_dict` reads; impressions: all of them, examined or not."""
+        """Return what `HealthCounts.from_dict` reads; impressions: all of them, examined or not."""
         counts, rankers = self.counts.tolist(), len(self)
         return {
             "clicks_known": impressions,

@@ -1,4 +1,4 @@
-"""Evidence: what a tally keeps beside preferences so that a verdict can say how healthy its data are."""
+"""HealthCounts: what a tally keeps beside preferences so that a verdict can say how healthy its data are."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from multileave.stats.balance import Balance, expected_exposure, expected_first
 from multileave.stats.intervals.moments import Ints
 from multileave.stats.parsing import count_of, counts_of, field_of, malformed, other_rankers
 
-__all__ = ["Evidence"]
+__all__ = ["HealthCounts"]
 
 COUNTS = (
     "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
@@ -20,7 +20,7 @@ COUNTS = (
 )  # fmt: skip
 
 
-class Evidence:
+class HealthCounts:
     """Counts of impressions, all of them sums.
 
     clicks_known, without_clicks: impressions whose clicks were told, and those of them without any.
@@ -100,7 +100,7 @@ class Evidence:
         self.left_out += 1
         self.missing += np.array([name in names for name in rankers])
 
-    def merge(self, other: "Evidence", times: int = 1) -> None:
+    def merge(self, other: "HealthCounts", times: int = 1) -> None:
         """Add another's counts; with times = -1, take out what had been added."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
@@ -111,9 +111,9 @@ class Evidence:
         self.first.merge(other.first, times)
         self.exposure.merge(other.exposure, times)
 
-    def reordered(self, order: Ints) -> "Evidence":
+    def reordered(self, order: Ints) -> "HealthCounts":
         """Return the same with the rankers in another order."""
-        other = Evidence(len(order))
+        other = HealthCounts(len(order))
         for name in COUNTS:
             setattr(other, name, getattr(self, name))
         other.missing = self.missing[order]
@@ -135,7 +135,7 @@ class Evidence:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Evidence":
+    def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "HealthCounts":
         """Return what `to_dict` wrote, checked; earlier versions did not count short lists and same pages."""
         evidence = cls(rankers)
         for name in COUNTS:

@@ -29,7 +29,7 @@ from multileave.stats.parsing import (
     plain_unit,
     read_outcome,
 )
-from multileave.stats.tally.health_counts import Evidence
+from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.singles import Singles
 from multileave.stats.tally.units import PackedIds, Units
 from multileave.stats.verdict.rules import Rules
@@ -71,7 +71,7 @@ class Tally:
         self._singles = Singles(pairs)
         self._units = Units(len(self._rankers))
         self._squares = np.zeros(pairs)  # of the preferences of impressions that have a unit
-        self._evidence = Evidence(len(self._rankers))
+        self._evidence = HealthCounts(len(self._rankers))
 
     @property
     def rankers(self) -> tuple[str, ...]:
@@ -277,7 +277,7 @@ class Tally:
         return bradley_terry(self, confidence, replicates=replicates, seed=seed)
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> HealthCounts:
         """What the health of the data is read from."""
         return self._evidence
 
@@ -336,7 +336,7 @@ class Tally:
         tally._singles = Singles.from_dict(field_of(data, "single", Mapping), len(tally._squares))
         tally._units = Units.from_dict(units, len(names))
         tally._squares = floats_of(units, "squares", tally._squares.shape, least=0.0)
-        tally._evidence = Evidence.from_dict(field_of(data, "evidence", Mapping), len(names))
+        tally._evidence = HealthCounts.from_dict(field_of(data, "evidence", Mapping), len(names))
         return tally
 
     def __eq__(self, other: object) -> bool:

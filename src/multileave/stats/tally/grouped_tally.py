@@ -1,4 +1,4 @@
-"""Ledger: a tally that does not hold its units, for stores that keep each unit's sums in a row of their own.
+"""GroupedTally: a tally that does not hold its units, for stores that keep each unit's sums in a row of their own.
 
 A unit's row changes when it has a new impression or a late click; the ledger takes the old row out and
 puts the new one in. What intervals need of the units is kept for all units of as many impressions
@@ -18,14 +18,14 @@ from multileave.errors import TallyError
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Moments, pair_positions
 from multileave.stats.parsing import checked_rankers
-from multileave.stats.tally.health_counts import Evidence
+from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
 if TYPE_CHECKING:
     from multileave.stats.health import Health
 
-__all__ = ["Ledger", "UnitRow", "pairs_of"]
+__all__ = ["GroupedTally", "UnitRow", "pairs_of"]
 
 # Preferences are rounded to multiples of this, so that sums of them are exact: what is added and taken
 # out again leaves nothing behind. A sum this far from zero is zero, as thirds do not add up on a grid.
@@ -54,7 +54,7 @@ class _Group:
         self.units, self.sums, self.squares = units, sums, squares
 
 
-class Ledger:
+class GroupedTally:
     """What the verdict on one action needs of all units.
 
     squares: float (P,), the sum of squared preferences of single impressions; the caller adds to it.
@@ -65,7 +65,7 @@ class Ledger:
         self.rankers = checked_rankers(rankers)
         self.pairs = len(self.rankers) * (len(self.rankers) - 1) // 2
         self.squares = np.zeros(self.pairs)
-        self.evidence = Evidence(len(self.rankers))
+        self.evidence = HealthCounts(len(self.rankers))
         self._wins = np.zeros(self.pairs, dtype=np.int64)
         self._losses = np.zeros(self.pairs, dtype=np.int64)
         self._groups: dict[int, _Group] = {}
@@ -186,7 +186,7 @@ class Ledger:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Ledger":
+    def from_dict(cls, data: Mapping[str, Any]) -> "GroupedTally":
         """Return the ledger that `to_dict` wrote."""
         ledger = cls(data["rankers"])
         ledger.squares = np.array(data["squares"], dtype=np.float64)
@@ -196,5 +196,5 @@ class Ledger:
             n: _Group(units, np.array(sums), np.array(squares)) for n, units, sums, squares in data["groups"]
         }
         ledger._clicks = dict(data["clicks"])
-        ledger.evidence = Evidence.from_dict(data["evidence"], len(ledger.rankers))
+        ledger.evidence = HealthCounts.from_dict(data["evidence"], len(ledger.rankers))
         return ledger

@@ -7,8 +7,8 @@ import pytest
 
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
+from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
 from multileave.stats.tally.tally import Tally
-from multileave.stats.tally.unit_groups import Ledger, UnitRow, pairs_of
 from multileave.stats.verdict.rules import Rules
 
 NAMES = ("a", "b", "c")
@@ -18,7 +18,7 @@ class Rows:
     """Units' rows, as a store would keep them."""
 
     def __init__(self):
-        self.ledger = Ledger(NAMES)
+        self.ledger = GroupedTally(NAMES)
         self.rows = {}
 
     def change(self, unit, old, new, impressions=0, clicks=0):
@@ -57,7 +57,7 @@ def both(seed, count=600):
 def test_verdicts_are_those_of_a_tally(seed, interval):
     tally, rows = both(seed)
     expected = tally.verdict(interval=interval)
-    found = Ledger.from_dict(json.loads(json.dumps(rows.ledger.to_dict()))).verdict(Rules(interval=interval))
+    found = GroupedTally.from_dict(json.loads(json.dumps(rows.ledger.to_dict()))).verdict(Rules(interval=interval))
     assert (found.impressions, found.units) == (expected.impressions, expected.units)
     for mine, theirs in zip(found.pairs, expected.pairs, strict=True):
         for name in ("preference", "low", "high", "p", "p_corrected", "share", "share_low", "share_high", "sign_p"):
@@ -79,7 +79,7 @@ def test_taking_all_units_out_leaves_nothing():
 
 @pytest.mark.fast
 def test_too_few_units_and_bootstraps_are_refused():
-    ledger = Ledger(NAMES)
+    ledger = GroupedTally(NAMES)
     ledger.change(None, UnitRow(3, 1, np.ones(3)))
     with pytest.raises(TallyError, match="1 units"):
         ledger.verdict(Rules())
@@ -90,7 +90,7 @@ def test_too_few_units_and_bootstraps_are_refused():
 
 @pytest.mark.fast
 def test_units_that_all_say_the_same_have_no_variance():
-    ledger, tally = Ledger(NAMES), Tally(NAMES)
+    ledger, tally = GroupedTally(NAMES), Tally(NAMES)
     same = Outcome(NAMES, "difference", np.array([1 / 3, 0.0, 0.0]))
     for unit in range(40):
         tally.add(same, unit)
