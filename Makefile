@@ -1,5 +1,6 @@
 # make demo   compare five rankers with simulated users
 # make test   every check: style, types, layers, tests, doctests, the README
+# make acceptance  what needs a cluster, a browser, a process to kill, a fresh environment or a notebook
 # make soak   what is too long for every day
 # make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed,
 #             GRID=DIR: the paper's grid, too, on the data in DIR
@@ -20,12 +21,16 @@ CORE_PYTEST := -m pytest -W ignore::DeprecationWarning $(CORE_TESTS)
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PYTHONS ?= 3.11 3.12 3.13
 
-.PHONY: demo test lint tests soak bench docs lowest pythons clean
+.PHONY: demo test lint tests acceptance soak bench docs lowest pythons clean
 
 demo: .venv/core
 	$(BIN)/multileave demo
 
 test: lint tests
+
+acceptance: .venv/dev
+	$(BIN)/pytest -n 2 $(BY_FILE) -m "acceptance and not soak" --cov --cov-append --cov-report=
+	$(BIN)/coverage report --skip-covered
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -10,7 +10,10 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "examples" / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
 
-pytestmark = pytest.mark.filterwarnings("default")  # those of Jupyter's own parts are not ours
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.filterwarnings("default"),  # Jupyter's own packages warn
+]
 
 
 def run(path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:

@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("uv", reason="pip install 'multileave[dev]'")
 
+pytestmark = pytest.mark.acceptance
+
 ROOT = Path(__file__).parents[1]
 UV = (sys.executable, "-m", "uv")
 MOST_BYTES = 1_000_000

@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="pip install 'multileave[docs]'")
 
+pytestmark = pytest.mark.acceptance
+
 ROOT = Path(__file__).parents[1]
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 

@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("httpx", reason="pip install 'multileave[client]'")
 pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 
+pytestmark = pytest.mark.acceptance
+
 COMMAND = [sys.executable, "-c", "import sys; from multileave.cli import main; sys.exit(main())", "demo", "--live"]
 
 

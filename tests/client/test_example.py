@@ -16,6 +16,8 @@ import pytest
 from client_service import Api, service
 from starlette.testclient import TestClient
 
+pytestmark = pytest.mark.acceptance
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "examples" / "fastapi_app.py"

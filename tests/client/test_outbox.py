@@ -167,6 +167,7 @@ for n in range(10**9):
 """
 
 
+@pytest.mark.acceptance
 def test_what_was_spilled_survives_a_kill(tmp_path):
     command = [sys.executable, "-c", CHILD, f"http://127.0.0.1:{closed_port()}", str(tmp_path)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

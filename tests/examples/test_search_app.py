@@ -13,6 +13,8 @@ import pytest
 pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 httpx = pytest.importorskip("httpx", reason="pip install 'multileave[client]'")
 
+pytestmark = pytest.mark.acceptance
+
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "examples" / "search_app"
 SEARCHES = 40

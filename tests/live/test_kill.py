@@ -15,6 +15,8 @@ from multileave.live.store.tables import events, impressions
 from multileave.live.tokens import Signer
 from multileave.replay import replay
 
+pytestmark = pytest.mark.acceptance
+
 RANKERS = ("bm25", "dense", "ltr")
 DEFINITION = {"name": "kill", "rankers": list(RANKERS), "control": "bm25", "k": 4}
 SEARCHERS = 5

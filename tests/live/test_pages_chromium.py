@@ -16,6 +16,8 @@ from multileave.live.experiment import Definition
 from multileave.live.http.app import create_app
 from multileave.live.settings import Settings
 
+pytestmark = pytest.mark.acceptance
+
 DOCUMENTS = [f"d{n}" for n in range(12)]
 RANKINGS = {"bm25": DOCUMENTS[::-1], "dense": DOCUMENTS[6:] + DOCUMENTS[:6], "ltr": DOCUMENTS}
 HOSTILE = "<img src=x onerror=alert(1)>\x00\u202e" + "W" * 450

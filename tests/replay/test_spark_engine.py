@@ -21,7 +21,10 @@ from multileave.errors import DataError, MissingExtra
 from multileave.log.schema import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 
-pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")  # of pyspark 3.5
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"),  # of pyspark 3.5
+]
 SOURCES = Path(__file__).parents[2] / "src"
 ACTIONS = ["click", "purchase", "satisfied"]
 

@@ -57,6 +57,7 @@ def test_two_processes_give_the_same_numbers_to_the_bit(toy, serial, tmp_path):
     assert numbers(run_study(settings_for(toy), tmp_path, jobs=2)) == numbers(serial)
 
 
+@pytest.mark.acceptance
 def test_a_dask_cluster_gives_the_same_numbers_to_the_bit(toy, serial, tmp_path):
     distributed = pytest.importorskip("distributed", reason="pip install 'multileave[dask]'")
     with distributed.LocalCluster(
@@ -95,6 +96,7 @@ def test_other_settings_do_not_mix_into_a_folder(toy, tmp_path):
         run_study(settings_for(toy, impressions=400), tmp_path)
 
 
+@pytest.mark.acceptance
 def test_a_study_killed_half_way_goes_on(toy, tmp_path):
     """SIGKILL while it runs; started again, it gives what an undisturbed study gives."""
     settings = settings_for(toy, impressions=20_000, runs=8)
