@@ -1,10 +1,10 @@
-"""The evidence for dpm and opm: docs/beyond-the-paper.md is made of what this prints.
+"""The evidence for dpm and opm: prints the tables of docs/beyond-the-paper.md.
 
     python benchmarks/beyond.py --data DIR --out DIR [--jobs 2] [--runs 25] [--figure docs/images/beyond-the-paper.png]
 
-DIR holds MQ2008, OHSUMED and MQ2007-partial (85 % of the documents of MQ2007; never to be read as
+DIR contains MQ2008, OHSUMED and MQ2007-partial (85 % of the documents of MQ2007; never to be read as
 MQ2007). 18 settings: three data sets, 5 and 15 rankers, three users, 125 runs of 10,000 impressions;
-and synthetic data of five grades with 40 rankers, 25 runs. An interrupted study goes on.
+and synthetic data of five grades with 40 rankers, 25 runs. An interrupted study resumes.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def print_settings(results, truth="same", point=10_000):
 
 
 def print_truths(results, point=10_000):
-    """Print mean errors over all settings against other truths on the queries issued."""
+    """Print mean errors over all settings against other measures on the queries issued."""
     grouped = settings_of(results)
     names = {"same": "NDCG@10", "dcg@10": "DCG@10", "p@10": "P@10", "ap": "AP", "rr": "RR"}
     rows = []
@@ -113,7 +113,7 @@ def main():
     print_means(results)
     print("## Every setting, same queries, 10,000 impressions\n")
     print_settings(results)
-    print("## Other truths, same queries, 10,000 impressions\n")
+    print("## Other measures, same queries, 10,000 impressions\n")
     print_truths(results)
     made_up = Settings(
         datasets=("synthetic",), methods=METHODS, users=PAPER_USERS, rankers=(40,), runs=max(1, given.runs // 5),

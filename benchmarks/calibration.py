@@ -1,16 +1,16 @@
-"""Do verdicts hold what they promise? Simulated experiments in which the truth is known.
+"""Are verdicts calibrated? Simulated experiments in which the truth is known.
 
-    .venv/bin/python benchmarks/calibration.py            35 minutes of one busy core
+    .venv/bin/python benchmarks/calibration.py            35 minutes on one core
     .venv/bin/python benchmarks/calibration.py --quick    a tenth of the repetitions
 
 Users search and click through the library's own draw and credit kernels. For every impression each ranker
-ranks ten documents in a random order of its own and the page shows five. A user has a taste, a weight for
+ranks ten documents in its own random order and the page shows five. A user has a taste, a weight for
 each ranker, and clicks the document d at position x (from 0) with probability
 
     0.9 / (1 + 0.3 x) * sum over rankers r of weight_r / rank_r(d).
 
-Tastes are Beta(2, 2) for two rankers and Dirichlet(2) for more: exchangeable, so that no ranker is better
-and every significant preference is a false alarm, although single users prefer one strongly. A user's
+Tastes are Beta(2, 2) for two rankers and Dirichlet(2) for more: exchangeable, so no ranker is better
+and every significant preference is a false alarm, although single users may prefer one strongly. A user's
 impressions are ceil(lognormal(1, 1)). Seeds are fixed: the same command prints the same table.
 """
 
@@ -39,12 +39,12 @@ DOCUMENTS, PAGE = 10, 5
 
 
 def draw(*arguments):
-    """Stand for a method's draw kernel."""
+    """Placeholder for a method's draw kernel."""
     return 0
 
 
 def credit(*arguments):
-    """Stand for a method's credit kernel."""
+    """Placeholder for a method's credit kernel."""
 
 
 @kernel
@@ -52,7 +52,7 @@ def search_and_click(days, weights, size, kind, reads, params, rng, sums, square
     """Simulate days i4[i] (the row of each impression) of users weights f8[i, R]; add up by row.
 
     sums f8[rows, P]: preferences by pair; squares f8[rows, P]; clicks i8[rows]: those on documents that
-    speak for one of the first two rankers; click_sums f8[rows]: those for the first less those for the second.
+    favour one of the first two rankers; click_sums f8[rows]: those for the first minus those for the second.
     """
     rankers = weights.shape[1]
     k, length = size
@@ -176,7 +176,7 @@ class People:
 
 
 def moments_of(counts, sums, squares):
-    """Return the moments of units that each have an impression, computed as `Tally.moments` does (a test holds it)."""
+    """Return the moments of units that each have an impression, as `Tally.moments` does (a test compares them)."""
     seen = counts > 0
     counts, sums = counts[seen], sums[seen]
     total, units = int(counts.sum()), len(counts)
@@ -217,14 +217,14 @@ ROWS: list[dict[str, object]] = []
 
 def report(part: str, what: str, found: str, wanted: str, held: bool | None) -> None:
     """Print one line of the table."""
-    held = None if held is None else bool(held)  # NumPy's is no JSON
+    held = None if held is None else bool(held)  # NumPy's bool is not JSON
     mark = {True: "yes", False: "NO", None: ""}[held]
     ROWS.append({"part": part, "what": what, "found": found, "wanted": wanted, "held": held})
-    print(f"{part:<12} {what:<66} {found:<18} {wanted:<14} {mark}", flush=True)
+    print(f"{part:<13} {what:<66} {found:<18} {wanted:<14} {mark}", flush=True)
 
 
 def false_alarms(repetitions: int) -> None:
-    """A/A, one look at the end: the default interval, and tests that forget who clicked."""
+    """A/A, one look at the end: the default interval, and tests that ignore who clicked."""
     for tail in (1.0, 1.5):
         for spec in ("ppm", "tdm"):
             alarms = dict.fromkeys(("clustered", "anytime", "impressions", "clicks"), 0)
@@ -284,17 +284,17 @@ def far_from(truth: float, counts, sums):
 
 
 def spread_over(days: int):
-    """Return who spreads a user's impressions over the days at random."""
+    """Return a function that spreads a user's impressions over the days at random."""
     return lambda rng, activity: rng.multinomial(activity, np.full(days, 1.0 / days))
 
 
 def every_day(days: int):
-    """Return who lets users come back: as many impressions in 28 days as their activity, for all the days."""
+    """Return a function that lets users return: as many impressions in 28 days as their activity, for all the days."""
     return lambda rng, activity: rng.poisson(activity[:, None] / 28.0, (len(activity), days))
 
 
 def one_day_each(days: int):
-    """Return who lets each user come on one day only: new users every day."""
+    """Return a function that lets each user come on one day only: new users every day."""
 
     def visits(rng, activity):
         per_day = np.zeros((len(activity), days), dtype=np.int64)
@@ -341,7 +341,7 @@ def truth_of(world: World, taste: tuple[float, ...], impressions: int) -> tuple[
 
 
 def coverage(repetitions: int) -> None:
-    """Coverage where one ranker is better: tastes Beta(3, 2)."""
+    """Coverage if one ranker is better: tastes Beta(3, 2)."""
     for spec in ("ppm", "tdm"):
         world = World(get_method(spec))
         truth, _ = truth_of(world, (3.0, 2.0), 20_000_000 if repetitions >= 1000 else 2_000_000)
@@ -395,7 +395,7 @@ def many_rankers(repetitions: int) -> None:
 
 
 def planned_power(repetitions: int) -> None:
-    """Plan from a pilot of 500 users in which nobody is better, then run what was planned."""
+    """Plan from a pilot of 500 users in which no ranker is better, then run the plan."""
     taste = (2.2, 2.0)
     for spec in ("ppm", "tdm"):
         world = World(get_method(spec))
@@ -429,7 +429,7 @@ def planned_power(repetitions: int) -> None:
 
 
 def pilot_design(counts, sums, squares) -> Design:
-    """Return the design that a saved tally of the pilot gives."""
+    """Return the design from a saved tally of the pilot."""
     tally = Tally.from_sums(
         ["a", "b"], list(range(len(counts))), counts, sums, squares.sum(axis=0), sums_of="pairs"
     )  # fmt: skip
@@ -439,7 +439,7 @@ def pilot_design(counts, sums, squares) -> Design:
 
 
 def correlation_of(world: World, name: str) -> float:
-    """Return how alike two impressions of one user are, from users of two impressions each."""
+    """Return the correlation of two impressions of one user, from users with two impressions each."""
     users = 400_000
     weights = np.random.default_rng(3).dirichlet((2.0, 2.0), users)
     rows = np.repeat(np.arange(users), 2)
@@ -472,8 +472,8 @@ def merging() -> None:
     report("merging", "1,000 partial tallies in random order against one", f"{worst:.1e}", "<= 1e-9", worst <= 1e-9)
 
 
-def nonsense() -> None:
-    """What makes no sense is said."""
+def invalid_input() -> None:
+    """Invalid input is reported."""
     names = ("a", "b")
 
     def filled(values):
@@ -495,18 +495,18 @@ def nonsense() -> None:
     for what, call in cases.items():
         try:
             call()
-            said = what == "no clicks"
+            reported = what == "no clicks"
         except MultileaveError as error:
-            said = True
+            reported = True
             print(f"             {error}")
-        report("nonsense", what, "said" if said else "not said", "said", said)
+        report("invalid input", what, "reported" if reported else "not reported", "reported", reported)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     parser.add_argument(
-        "--only", nargs="*", help="parts: one-look many-looks coverage many-rankers power merging nonsense"
+        "--only", nargs="*", help="parts: one-look many-looks coverage many-rankers power merging invalid-input"
     )
     parser.add_argument("--json", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
@@ -518,9 +518,9 @@ def main() -> None:
         "many-rankers": lambda: many_rankers(repetitions),
         "power": lambda: planned_power(repetitions),
         "merging": merging,
-        "nonsense": nonsense,
+        "invalid-input": invalid_input,
     }
-    print(f"{'part':<12} {'what':<66} {'found':<18} {'wanted':<14} held")
+    print(f"{'part':<13} {'what':<66} {'found':<18} {'target':<14} met")
     for name in arguments.only or parts:
         started = time.perf_counter()
         parts[name]()

@@ -1,9 +1,9 @@
-"""Pictures of the dashboard for the docs: simulated searchers use a service, and Chromium looks at its pages.
+"""Screenshots of the dashboard for the docs: simulated searchers use a service, and Chromium opens its pages.
 
     python benchmarks/dashboard_pictures.py --out docs/images [--all] [--users 2500] [--seconds 20]
 
-Needs `pip install 'multileave[dev]'` and Chromium. Writes PNGs of few colours; --all writes every page, wide and
-narrow, light and dark, to be looked at.
+Needs `pip install 'multileave[dev]'` and Chromium. Writes PNGs with few colours; --all writes every page, wide and
+narrow, light and dark, for review.
 """
 
 import argparse
@@ -46,7 +46,7 @@ COLOURS = 96
 
 
 def rankings(rng: random.Random) -> tuple[dict[str, list[str] | None], dict[str, float]]:
-    """Return what the rankers make of a query with 25 products, and how relevant each of those is."""
+    """Return the rankings of a query with 25 products, and how relevant each product is."""
     relevance = {f"sku-{rng.randrange(10_000):04d}": rng.random() ** 2 for _ in range(25)}
     ranked: dict[str, list[str] | None] = {
         name: sorted(relevance, key=lambda item: -relevance[item] + rng.gauss(0.0, noise) * 0.35)
@@ -74,7 +74,7 @@ async def search(service: Service, number: int, user: int, rng: random.Random) -
 
 
 async def searchers(service: Service, number: int, users: int, seconds: float) -> None:
-    """Let users come one after the other, spread over some time."""
+    """Let users search one after the other, spread over some time."""
     rng = random.Random(8)
     began = time.monotonic()
     for user in range(users):
@@ -85,7 +85,7 @@ async def searchers(service: Service, number: int, users: int, seconds: float) -
 
 
 def pictures(browser: Browser, address: str, key: str, out: Path, names: Sequence[str]) -> None:
-    """Take pictures; a name says the page, the size and the colour scheme."""
+    """Take screenshots; a name gives the page, the size and the colour scheme."""
     for name in names:
         what, size, scheme = name.split("-")
         width, height = SIZES[size]
@@ -107,7 +107,7 @@ def pictures(browser: Browser, address: str, key: str, out: Path, names: Sequenc
 
 
 def main() -> None:
-    """Run a service, fill it, and look at it."""
+    """Run a service, fill it with traffic, and take screenshots."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--all", action="store_true")

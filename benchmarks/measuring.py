@@ -1,7 +1,7 @@
-"""What the parts of the report share: figures over rounds, must-hold lines, and the machine described.
+"""What the parts of the report share: figures over rounds, targets, and a description of the machine.
 
-Times are of the processor unless said otherwise: other work on the machine has no part in them. What is
-compared is measured in turn, round after round; a figure is the median of its rounds with their range, a
+Times are CPU times unless stated otherwise, so other work on the machine does not count. Things that are
+compared are measured in turn, round after round; a figure is the median of its rounds with their range, a
 ratio the median of the ratios within each round.
 """
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some rounds, with the least and the largest."""
+    """The median of some rounds, with the smallest and the largest."""
 
     median: float
     low: float
@@ -34,7 +34,7 @@ class Spread:
 
     @classmethod
     def highest(cls, rounds):
-        """Return the spread of a ratio to a figure from elsewhere, told by the best round: other work only adds."""
+        """Return the spread of a ratio to an external figure, by our best round: other work only adds time."""
         return cls(max(rounds), min(rounds), max(rounds))
 
     @classmethod
@@ -48,40 +48,40 @@ class Spread:
 
 @dataclass(frozen=True)
 class Line:
-    """A line that must hold: what was measured, what was wanted; holds is None where it was not measured."""
+    """A target: what was measured and what is required; holds is None if it was not measured."""
 
     what: str
     measured: str
     wanted: str
     holds: bool | None
-    part: float = 0.0  # measured as a multiple of what is wanted, at least 1 where the line holds
+    part: float = 0.0  # measured as a multiple of what is required, at least 1 if the target is met
 
     @classmethod
     def at_least(cls, what, spread, wanted, unit="x"):
-        """Return a line that holds where the median is at least so much."""
+        """Return a target that is met if the median is at least `wanted`."""
         part = spread.median / wanted
         return cls(what, f"{spread} {unit}", f"at least {number(wanted)} {unit}", part >= 1, part)
 
     @classmethod
     def at_most(cls, what, spread, wanted, unit="x"):
-        """Return a line that holds where the median is at most so much."""
+        """Return a target that is met if the median is at most `wanted`."""
         part = wanted / spread.median
         return cls(what, f"{spread} {unit}", f"at most {number(wanted)} {unit}", part >= 1, part)
 
     @classmethod
     def unknown(cls, what, why, wanted):
-        """Return a line that was not measured."""
+        """Return a target that was not measured."""
         return cls(what, why, wanted, None)
 
     @property
     def verdict(self):
-        """Yes, NO, or that it was not measured."""
+        """Return yes, NO or not measured."""
         return "not measured" if self.holds is None else "yes" if self.holds else "NO"
 
 
 @dataclass
 class Section:
-    """A part of the report: Markdown, the lines that must hold, and the figures as plain data."""
+    """A part of the report: Markdown, its targets, and the figures as plain data."""
 
     title: str
     text: str
@@ -90,7 +90,7 @@ class Section:
 
 
 def number(value):
-    """Return a number with three digits that count."""
+    """Return a number with three significant digits."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
@@ -110,7 +110,7 @@ def tell(what):
 
 
 def seconds_of(call, count=1, clock=time.process_time):
-    """Return the processor time of some calls."""
+    """Return the CPU time of some calls."""
     start = clock()
     for _ in range(count):
         call()
@@ -118,7 +118,7 @@ def seconds_of(call, count=1, clock=time.process_time):
 
 
 def calls_for(call, least):
-    """Return how many calls take at least so many seconds, after one that may compile."""
+    """Return how many calls take at least that many seconds, after one that may compile."""
     call()
     count = 1
     while seconds_of(call, count) < least:
@@ -127,7 +127,7 @@ def calls_for(call, least):
 
 
 def microseconds_in_turn(calls, rounds=7, least=0.01):
-    """Return for each call the microseconds that one takes in every round; the calls take turns."""
+    """Return for each call its microseconds in every round; the calls take turns."""
     calls = list(calls)
     counts = [calls_for(call, least) for call in calls]
     found = [[] for _ in calls]
@@ -139,7 +139,7 @@ def microseconds_in_turn(calls, rounds=7, least=0.01):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a process took: seconds by the clock and of the processors, and its peak memory in MB."""
+    """What a process took: wall-clock seconds, CPU seconds, and peak memory in MB."""
 
     clock: float
     processor: float
@@ -147,8 +147,8 @@ class Ran:
     output: str
 
 
-# A process tells its own peak when it ends: what the system keeps of an ended process (ru_maxrss) is never less
-# than what its parent held when it started it.
+# A process reports its own peak when it ends: what the system keeps of an ended process (ru_maxrss) is never less
+# than its parent's memory when it started.
 PEAK = """
 def tell_peak(file):
     import pathlib
@@ -158,7 +158,7 @@ def tell_peak(file):
 
 
 def python(code, *arguments, **environment):
-    """Run code in a Python of its own, to its end."""
+    """Run code in a new Python process, to its end."""
     with tempfile.TemporaryDirectory() as folder:
         peak = Path(folder) / "peak"
         code = f"{PEAK}\nimport atexit\natexit.register(tell_peak, {str(peak)!r})\n{code}"
@@ -178,12 +178,12 @@ def python(code, *arguments, **environment):
 
 
 def command_line(*arguments, **environment):
-    """Run `multileave` with some arguments in a process of its own."""
+    """Run `multileave` with some arguments in its own process."""
     return python("from multileave.cli import main; raise SystemExit(main())", *arguments, **environment)
 
 
 def machine():
-    """Return what was measured, where, as pairs of a name and a text."""
+    """Return a description of the machine and the versions, as pairs of name and text."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "numba", "scipy"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return [

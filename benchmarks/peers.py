@@ -1,8 +1,8 @@
-"""Single calls against those of mpkato's `interleaving`: by its figures, or measured where it is installed.
+"""Single calls compared with mpkato's `interleaving`: by its stated figures, or measured if it is installed.
 
     python benchmarks/peers.py [--measure] [--rounds 7]
 
-None of its code is here: `pip install git+https://github.com/mpkato/interleaving` it, or put a checkout on
+None of its code is here: run `pip install git+https://github.com/mpkato/interleaving`, or put a checkout on
 PYTHONPATH.
 """
 
@@ -19,10 +19,10 @@ SIZES = ((5, 100), (40, 100))
 PEER = "mpkato's `interleaving`"
 FORMS = {"combine_lists": "lists of strings", "combine_integers": "lists of integers", "combine_array": "an array"}
 CLASSES = {"ppm": "PairwisePreference", "tdm": "TeamDraft", "pm": "Probabilistic"}
-# Its pm adds up assignments that it draws at random, few or thousands: one page takes it 1 to 25 milliseconds, from
-# call to call. So its time is the mean over many pages.
+# Its pm adds up assignments that it draws at random, few or thousands: one page takes it 1 to 25 milliseconds, which
+# varies from call to call. So its time is the mean over many pages.
 PAGES = 64
-# Where other numbers of clicks were, the peer's time is told as well: it grows with them, pm's exponentially.
+# The peer's time for other numbers of clicks is reported too: it grows with them, pm's exponentially.
 OTHERS = {"one": (1,), "two": (1, 4), "ten": range(10)}
 OTHER_PAGES = 8
 # Microseconds of combine + infer at 5 and 40 rankers of 100 documents, k=10, on two shared cores, as this project's
@@ -59,7 +59,7 @@ def theirs(spec, strings, integers):
 
 
 def per_page(record):
-    """Return a record in which inferring is told for one page."""
+    """Return a record with the time of inference per page."""
     pages = dict.fromkeys(("peer_infer", "peer_infer_integers"), PAGES)
     pages |= {f"peer_infer_{name}": OTHER_PAGES for name in OTHERS}
     return {key: [time / pages[key] for time in value] if key in pages else value for key, value in record.items()}
@@ -69,7 +69,7 @@ def section(rounds, *, measured):
     """Return the part of the report on single calls."""
     tell("single calls")
     if measured and importlib.util.find_spec("interleaving") is None:
-        tell(f"{PEER} is not installed; its figures are those of the requirements")
+        tell(f"{PEER} is not installed; using the figures in the requirements")
         measured = False
     found = list(map(per_page, measure(SIZES, rounds, theirs if measured else None)))
     rows, lines, compared = [], [], []
@@ -86,21 +86,21 @@ def section(rounds, *, measured):
             keys = ["peer_combine", "peer_infer_one", "peer_infer_two", "peer_infer", "peer_infer_ten"]
             compared.append([spec, rankers, *(str(Spread.of(record[key])) for key in keys)])
     text = (
-        "Microseconds of processor time, 100 documents per ranking, k=10, four clicks. "
-        "The last column has `combine` on lists of strings against the dictionaries "
+        "Microseconds of CPU time, 100 documents per ranking, k=10, four clicks. "
+        "The last column compares `combine` on lists of strings with the dictionaries "
         "`[dict(zip(r, range(len(r)))) for r in rankings]`, as Python would read them.\n\n"
     )
     head = ["method", "rankers", *(f"combine, {form}" for form in FORMS.values()), "infer", "against dictionaries"]
     text += markdown_table(head, rows)
     if compared:
-        text += f"\n{PEER}, on lists of strings, in the same rounds; the lines that must hold are for four clicks:\n\n"
+        text += f"\n{PEER}, on lists of strings, in the same rounds; the targets are for four clicks:\n\n"
         head = ["method", "rankers", "combine", "infer, one click", "two", "four", "ten"]
         text += markdown_table(head, compared)
     return Section("Single calls", text, lines, found)
 
 
 def against(record, combine, wanted):
-    """Return the line on one method against the peer: measured, or else by its figures."""
+    """Return the target for one method against the peer: measured, or else by its figures."""
     what = f"{record['method']}, combine + infer on {FORMS[combine]}, {record['rankers']} rankers, against {PEER}"
     ours = both(record[combine], record["infer"])
     if "peer_combine" in record:
@@ -109,7 +109,7 @@ def against(record, combine, wanted):
         return Line.at_least(what, Spread.ratio(peers, ours), wanted)
     figure = FIGURES.get((record["method"], record["rankers"]))
     if figure is None:
-        return Line.unknown(what, "only with PEERS=1, where it is installed", f"at least {number(wanted)} x")
+        return Line.unknown(what, "only with PEERS=1, if it is installed", f"at least {number(wanted)} x")
     return Line.at_least(f"{what} ({number(figure)} us)", Spread.highest([figure / time for time in ours]), wanted)
 
 
@@ -120,7 +120,7 @@ def both(one, other):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="store_true", help="measure the peer, too")
+    parser.add_argument("--measure", action="store_true", help="also measure the peer")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     found = section(given.rounds, measured=given.measure)

@@ -1,10 +1,10 @@
-"""What teams and users pay: impressions to a verdict, wrong signs and page quality. docs/power.md is what this prints.
+"""What teams and users pay: impressions to a verdict, wrong signs and page quality. Prints the tables of docs/power.md.
 
     python benchmarks/power.py --data DIR --out DIR [--datasets A B] [--methods ...] [--figures DIR] [--clones]
 
-DIR of --data holds the data sets. Every run picks rankers at random, and all methods meet all users on them. At least
-100 pairs of rankers per data set with 2, 3, 5 and 15 rankers (fewer rankers if a data set has fewer). Users: the
-paper's three, and one who looks at ranks by position. An interrupted run goes on.
+--data is a folder with the data sets. Every run picks rankers at random, and all methods and users get the same ones.
+There are at least 100 pairs of rankers per data set with 2, 3, 5 and 15 rankers (fewer rankers if a data set has
+fewer). Users: the paper's three, and one who examines ranks by position. An interrupted run resumes.
 
 The recommendation follows a rule that was written down before the first run: among methods for which both requirements
 of fidelity are proved, cascades included, and whose pages have at least 98 % of tdm's DCG with every number of rankers,
@@ -38,7 +38,7 @@ METHODS = ("rpm", "tdm", "pm", "sosm", "ppm", "dpm", "opm")  # om takes twenty t
 RUNS = {2: 40, 3: 14, 5: 8, 15: 4}  # of each of five folds
 BY_POSITION = {"click": [0.1, 0.3, 0.6], "examine": [1.0, 0.71, 0.59, 0.48, 0.39, 0.33, 0.28, 0.25, 0.22, 0.2]}
 USERS = (*PAPER_USERS, "by_position")
-# What the issue that asked for rpm wanted of it, for each of the paper's users; on other data, and DCG of the pages.
+# The targets set for rpm beforehand, for each of the paper's users; on other data; and DCG of the pages.
 LINES = {2: (1.0, 1.15), 5: (0.60, 0.90), 15: (0.26, 0.56)}
 PAGES = 0.98
 NEAR_COPIES = 3
@@ -65,7 +65,7 @@ def wrong_signs(runs):
 
 
 def relative_dcg(runs, base):
-    """Return the DCG of the pages shown by that of the base's, each the mean over data sets."""
+    """Return the DCG of the pages shown relative to the base's, each the mean over data sets."""
     ours, theirs = (
         np.mean([np.mean([one.dcg_shown for one in part]) for part in gather(some, lambda r: r.dataset).values()])
         for some in (runs, base)
@@ -123,7 +123,7 @@ def recommend(found, methods):
 
 
 def with_near_copies(data, which, swaps, seed):
-    """Return two rankers, and NEAR_COPIES of one of them that each exchange neighbours here and there."""
+    """Return two rankers, and NEAR_COPIES of one of them with some neighbours swapped."""
     rng = seed_state(seed)
     parts = []
     for q in range(len(data)):
@@ -141,7 +141,7 @@ def with_near_copies(data, which, swaps, seed):
 
 
 def clones(given, methods, pairs=20, swaps=(0, 1, 3)):
-    """Return {(method, swaps): (flips, pairs)}: how often copies of one ranker turn a clear preference round."""
+    """Return {(method, swaps): (flips, pairs)}: how often copies of one ranker reverse a clear preference."""
     flips = {}
     for dataset in given.datasets:
         fold = load_fold(given.data, dataset, 1)
@@ -166,7 +166,7 @@ def clones(given, methods, pairs=20, swaps=(0, 1, 3)):
 
 
 def drafts(given, runs):
-    """Return {rankers: {user: median ratio}} of team drafts inferred by exchanges to the same inferred by teams."""
+    """Return {rankers: {user: median ratio}} of team drafts inferred by exchanges, relative to clicks per team."""
     found = {}
     for rankers, count in runs.items():
         ratios = {user: [] for user in PAPER_USERS}
@@ -191,7 +191,7 @@ def drafts(given, runs):
 
 
 def print_tables(found, methods):
-    """Print ratios, wrong signs and pages, a table each."""
+    """Print one table each for ratios, wrong signs and pages."""
     users = list(next(iter(found.values()))[methods[0]]["ratio"])
     short = " / ".join(user.replace("_", " ") for user in users)
     print(f"\nImpressions to a verdict relative to tdm, median over pairs of rankers: {short}\n")
@@ -213,7 +213,7 @@ def print_tables(found, methods):
         for rankers, row in found.items()
     ]
     print(markdown_table(["rankers", *(f"`{m}`" for m in methods)], rows))
-    print("\nrpm, data set by data set: impressions to a verdict relative to tdm, and DCG of the pages\n")
+    print("\nrpm by data set: impressions to a verdict relative to tdm, and DCG of the pages\n")
     rows = [
         [
             name,
@@ -228,8 +228,8 @@ def print_tables(found, methods):
 
 
 def print_lines(found, held_back):
-    """Print what was asked of rpm, and whether it holds."""
-    print("\nWhat was asked of rpm\n")
+    """Print the targets of rpm, and whether it meets them."""
+    print("\nTargets of rpm\n")
     rows = []
 
     def line(what, measured, asked, holds):
@@ -246,21 +246,21 @@ def print_lines(found, held_back):
             asked = f"at most {theirs:.3f} + {error:.3f}"
             line(f"wrong signs, {rankers} rankers, {user}", share, asked, share <= theirs + error)
         line(f"DCG of pages, {rankers} rankers", ours["pages"], f"at least {PAGES}", ours["pages"] >= PAGES)
-    print(markdown_table(["line", "measured", "asked", "holds"], rows))
+    print(markdown_table(["target", "measured", "required", "met"], rows))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--datasets", nargs="+", help="all that DIR holds by default")
+    parser.add_argument("--datasets", nargs="+", help="default: all in DIR")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--impressions", type=int, default=60_000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--figures", type=Path, help="a folder for power-R-rankers.png")
-    parser.add_argument("--held-back", action="store_true", help="the limits for data that had no part in the design")
-    parser.add_argument("--clones", action="store_true", help="how often near-copies turn a preference round, too")
-    parser.add_argument("--drafts", action="store_true", help="what rpm makes of team drafts, too")
+    parser.add_argument("--figures", type=Path, help="folder for power-R-rankers.png")
+    parser.add_argument("--held-back", action="store_true", help="use the targets for data not used in the design")
+    parser.add_argument("--clones", action="store_true", help="also count how often near-copies reverse a preference")
+    parser.add_argument("--drafts", action="store_true", help="also infer from team drafts with rpm")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     given.datasets = given.datasets or [held.name for held in available(given.data)]
@@ -278,11 +278,11 @@ def main():
     listed = ", ".join(f"{method} ({mean:.2f})" for method, mean in chosen.items()) or "none"
     print(f"\nAdmitted by the rule, with the geometric mean of the ratios: {listed}")
     if flips:
-        print(f"\nClear preferences between two rankers that {NEAR_COPIES} near-copies of one turn round\n")
+        print(f"\nClear preferences between two rankers that {NEAR_COPIES} near-copies of one reverse\n")
         counts = sorted({count for _, count in flips})
         rows = [[f"`{m}`", *("{} of {}".format(*flips.get((m, c), (0, 0))) for c in counts)]
                 for m in dict.fromkeys(m for m, _ in flips)]  # fmt: skip
-        print(markdown_table(["method", *(f"{count} exchanges" for count in counts)], rows))
+        print(markdown_table(["method", *(f"{count} swaps" for count in counts)], rows))
     if reread:
         print("\nTeam drafts inferred by exchanges: impressions relative to clicks per team\n")
         rows = [[rankers, *(f"{ratio:.2f}" for ratio in of_user.values())] for rankers, of_user in reread.items()]

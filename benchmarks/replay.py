@@ -1,11 +1,11 @@
-"""How fast a log becomes a verdict, against the time that pyarrow takes to read the same columns.
+"""Time from a log to a verdict, compared with the time pyarrow takes to read the same columns.
 
     python benchmarks/replay.py [--impressions 1000000] [--units 200000] [--folder DIR] [--scale] [--separate]
 
---scale replays ten times as many impressions of five times as many units as well, --separate clicks in
-files of their own, of which 3 % stand there twice and 3 % come late. Each figure is the median of several;
-what is compared is measured in turn, as the machine may be busy. Memory is the peak of a process of its
-own; that of a unit is what a million users take more than a thousand queries, in the same log.
+--scale also replays ten times as many impressions of five times as many units; --separate also replays clicks
+from separate files, 3 % of them repeated and 3 % late. Each figure is the median of several. Things that are
+compared are measured in turn, because the machine may be busy. Memory is the peak of a separate process; the
+memory per unit is the difference between a million users and a thousand queries as units of the same log.
 """
 
 import argparse
@@ -33,7 +33,7 @@ COLUMNS = [
 
 
 def in_turn(*what, times=5):
-    """Return for each function its seconds by the clock and by the processors, round by round."""
+    """Return for each function its wall-clock and CPU seconds, round by round."""
     seconds = [[] for _ in what]
     for _ in range(times):
         for function, found in zip(what, seconds, strict=True):
@@ -44,7 +44,7 @@ def in_turn(*what, times=5):
 
 
 def medians(*what, times=5):
-    """Return for each function the median of its seconds by the clock, and by the processors."""
+    """Return for each function the median of its wall-clock and CPU seconds."""
     rounds = in_turn(*what, times=times)
     return [tuple(statistics.median(column) for column in zip(*found, strict=True)) for found in rounds]
 
@@ -56,7 +56,7 @@ def to_verdict(folder):
 
 def spell(mine, other):
     return (
-        f"{mine[0]:.2f} s ({mine[1]:.2f} s of processor time): {mine[0] / other[0]:.2f} times "
+        f"{mine[0]:.2f} s ({mine[1]:.2f} s of CPU time): {mine[0] / other[0]:.2f} times "
         f"({mine[1] / other[1]:.2f} times)"
     )
 
@@ -71,7 +71,7 @@ print(tally.units)
 
 
 def peak(folder, unit):
-    """Return the units of a log, and the bytes that a process takes at most to replay it."""
+    """Return the units of a log, and the peak memory in bytes of a process that replays it."""
     ran = python(CHILD, folder, unit)
     return int(ran.output), int(ran.memory * 2**20)
 

@@ -1,10 +1,10 @@
-"""What things cost on this machine: one report of ratios measured in one run, and of what must hold.
+"""Benchmark report: ratios measured in one run on this machine, and targets.
 
     python benchmarks/report.py [--out benchmarks/out] [--only PART ...] [--rounds 5] [--peers] [--grid DIR]
 
 Writes report.md, report.json and figures, and prints a summary. Parts: twins, single, study, replay,
-service, start, scaling. --peers measures mpkato's `interleaving`, too, where it is installed. --grid runs the
-paper's grid from an empty cache on MQ2008 and OHSUMED, which DIR holds: minutes of two cores.
+service, start, scaling. --peers also measures mpkato's `interleaving`, if it is installed. --grid runs the
+paper's grid from an empty cache on MQ2008 and OHSUMED in DIR: minutes on two cores.
 """
 
 import argparse
@@ -32,7 +32,7 @@ GRID, GRID_WANTED, GRID_DATA = "The paper's grid", 240.0, ("MQ2008", "OHSUMED")
 
 
 def replay_section(rounds, impressions=200_000, units=40_000):
-    """Return the part on replay, against a bare scan of the same columns by pyarrow."""
+    """Return the part on replay, compared with a bare scan of the same columns by pyarrow."""
     tell(f"replay: a log of {impressions:,} impressions")
     with tempfile.TemporaryDirectory() as base:
         folder = Path(base) / "joined"
@@ -43,7 +43,7 @@ def replay_section(rounds, impressions=200_000, units=40_000):
         )
         _, memory = replay.peak(folder, "user_id")
     rows = []
-    for place, what in enumerate(("by the clock", "of the processors")):
+    for place, what in enumerate(("wall clock", "CPU")):
         one, other = ([figures[place] for figures in side] for side in (scan, whole))
         rows.append([what, str(Spread.of(one)), str(Spread.of(other)), f"{Spread.ratio(other, one)}x"])
     text = f"A log of {about}, {units:,} users; seconds. Peak memory {memory / 2**20:.0f} MB.\n\n"
@@ -52,7 +52,7 @@ def replay_section(rounds, impressions=200_000, units=40_000):
 
 
 def service_section(rounds, seconds=1.0, connections=16):
-    """Return the part on the service, against bare routes that validate the same and insert one row."""
+    """Return the part on the service, compared with bare routes that validate the same and insert one row."""
     tell("service: against bare routes")
     os.environ.setdefault("MULTILEAVE_SECRET", "a secret for measuring only")
     with tempfile.TemporaryDirectory() as name:
@@ -71,10 +71,10 @@ def service_section(rounds, seconds=1.0, connections=16):
              number(other["p50_ms"]), number(other["p99_ms"])]
         )  # fmt: skip
     head = [
-        "route", "requests a second", "the service's, against it", "processor, us each", "the service's, against it",
+        "route", "requests per second", "service relative to it", "CPU, us each", "service relative to it",
         "p50, ms", "p99, ms",
     ]  # fmt: skip
-    text = f"SQLite, {connections} connections, {rounds} rounds of {seconds:g} s in turn; by the clock.\n\n"
+    text = f"SQLite, {connections} connections, {rounds} rounds of {seconds:g} s in turn; wall clock.\n\n"
     return Section("Service against a bare route", text + markdown_table(head, rows), data=found)
 
 
@@ -87,18 +87,16 @@ def grid_section(folder):
             "--out", f"{base}/study", MULTILEAVE_CACHE_DIR=f"{base}/cache",
         )  # fmt: skip
     text = (
-        f"{ran.clock:.0f} s by the clock, {ran.processor:.0f} s of processor time in all, which is "
-        f"{ran.processor / 2:.0f} s on two cores of one's own. The load was {os.getloadavg()[0]:.1f} at its end.\n"
+        f"{ran.clock:.0f} s wall clock, {ran.processor:.0f} s of CPU time in all, which is "
+        f"{ran.processor / 2:.0f} s on two otherwise idle cores. The load was {os.getloadavg()[0]:.1f} at its end.\n"
     )
-    line = Line.at_most("the paper's grid, cold, by the clock", Spread.of([ran.clock]), GRID_WANTED, "s")
-    half = Line.at_most(
-        "the paper's grid, cold, half its processor time", Spread.of([ran.processor / 2]), GRID_WANTED, "s"
-    )
+    line = Line.at_most("the paper's grid, cold, wall clock", Spread.of([ran.clock]), GRID_WANTED, "s")
+    half = Line.at_most("the paper's grid, cold, half its CPU time", Spread.of([ran.processor / 2]), GRID_WANTED, "s")
     return Section(GRID, text, [line, half], {"clock": ran.clock, "processor": ran.processor})
 
 
 def margins(lines):
-    """Return a figure of how far every line is from what is wanted."""
+    """Return a figure of the margin to every target."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -112,34 +110,34 @@ def margins(lines):
         axes.set_xscale("log")
         scaling.label_powers(axes.xaxis)
         axes.axvline(1, color="black", lw=0.8)
-        axes.set_xlabel("times as good as wanted; left of 1 a line does not hold")
+        axes.set_xlabel("times as good as required; targets left of 1 are missed")
         axes.margins(y=0.01)
     return drawn
 
 
 def markdown(machine, sections, lines):
     """Return the report."""
-    text = "# What things cost\n\n" + markdown_table(["", ""], machine)
+    text = "# Benchmark report\n\n" + markdown_table(["", ""], machine)
     text += f"\n{measuring.__doc__.split(chr(10) + chr(10), 1)[1].strip()}\n"
-    text += f"\n## What must hold\n\n{summary(lines)}\n\n"
-    text += markdown_table(["line", "measured", "wanted", "holds"], [table_row(line) for line in lines])
-    text += "\n![How far from what is wanted](margins.png)\n"
+    text += f"\n## Targets\n\n{summary(lines)}\n\n"
+    text += markdown_table(["target", "measured", "required", "met"], [table_row(line) for line in lines])
+    text += "\n![Margin to each target](margins.png)\n"
     return text + "".join(f"\n## {section.title}\n\n{section.text}" for section in sections)
 
 
 def table_row(line):
-    """Return a must-hold line as a row."""
+    """Return a target as a row."""
     return [line.what, line.measured, line.wanted, line.verdict]
 
 
 def summary(lines):
-    """Return how many lines hold."""
+    """Return how many targets are met."""
     counts = [sum(line.holds is state for line in lines) for state in (True, False, None)]
-    return "{} lines hold, {} do not, {} were not measured.".format(*counts)
+    return "{} targets met, {} missed, {} not measured.".format(*counts)
 
 
 def write(folder, machine, sections):
-    """Write the report of some parts into a folder, and return the lines that must hold."""
+    """Write the report of some parts to a folder, and return the targets."""
     lines = [line for section in sections for line in section.lines]
     if not any(section.title == GRID for section in sections):
         wanted = f"at most {number(GRID_WANTED)} s"
@@ -160,7 +158,7 @@ def main():
     parser.add_argument("--out", type=Path, default=measuring.ROOT / "benchmarks" / "out")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=8.0, help="the longest single study of the scaling laws")
+    parser.add_argument("--seconds", type=float, default=8.0, help="longest single study of the scaling laws")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--grid", metavar="DIR")
     given = parser.parse_args()
@@ -177,7 +175,7 @@ def main():
     }
     for name in given.only:
         if name not in parts:
-            parser.error(f"there is no part {name!r}; there are {', '.join(parts)}")
+            parser.error(f"There is no part {name!r}; choose from {', '.join(parts)}.")
     if given.grid:
         try:
             held = {known.name for known in available(given.grid)}
@@ -185,14 +183,14 @@ def main():
             parser.error(f"--grid: {error}")
         if not held.issuperset(GRID_DATA):
             wanted = " and ".join(GRID_DATA)
-            parser.error(f"--grid {given.grid} holds {', '.join(sorted(held)) or 'none'}; expected {wanted}")
+            parser.error(f"--grid {given.grid} contains {', '.join(sorted(held)) or 'no data set'}; expected {wanted}.")
     chosen = [part for name, part in parts.items() if not given.only or name in given.only]
     if given.grid:
         chosen.append(lambda: grid_section(given.grid))
     sections = []
     for part in chosen:
         sections.append(part())
-        lines = write(given.out, machine, sections)  # after every part, so that an interrupted run leaves what it has
+        lines = write(given.out, machine, sections)  # after every part, so that an interrupted run keeps its results
     for line in lines:
         print(f"{line.verdict:12} {line.what}: {line.measured}, {line.wanted}")
     print(f"\n{summary(lines)} The report: {given.out / 'report.md'}")

@@ -1,4 +1,4 @@
-"""Weightings of pairs and cascade users: docs/research/cascade-users.md is made of what this prints.
+"""Weightings of pairs and cascade users: prints the tables of docs/research/cascade-users.md.
 
     python benchmarks/research_cascades.py [sizes] [all] [certificate]
 
@@ -19,8 +19,8 @@ THREE = ("perfect", "navigational", "informational")
 SIZES = ((3, 2), (3, 3), (4, 2))
 SIZES_OF_ALL = (*SIZES, (4, 3), (5, 2))
 
-# Reads from the top, clicks the first relevant document and is gone; what is asked of all cascades is asked
-# of this one in the limit. With a single relevant document nothing tells it from the perfect user.
+# Reads from the top, clicks the first relevant document and leaves; in the limit, what is required for all cascades
+# is required for this one. With a single relevant document it does not differ from the perfect user.
 FIRST_AND_GONE = Cascade(click=(Fraction(0), Fraction(1)), stop=(Fraction(0), Fraction(1)))
 CERTIFICATE = (
     ("KMIJXVW", "KMJIXVW", "WJXVKIM", "I", "perfect"),
@@ -56,8 +56,8 @@ def print_sizes():
 def polynomial(rankings, k, relevant, better, worse):
     """Return E[P] / (c1 - c0) of a click counted against all documents below it, as {(a, b): coefficient of A^a B^b}.
 
-    A and B are the chances that a cascade user goes on after a document that is not relevant, and one that is.
-    A user who never stops and clicks the relevant document at one rank only picks out that rank.
+    A and B are the probabilities that a cascade user continues after a document that is not relevant, and one that is.
+    A user who never stops and clicks the relevant document at only one rank isolates that rank.
     """
     total = defaultdict(Fraction)
     for rank in range(1, k + 1):
@@ -70,7 +70,7 @@ def polynomial(rankings, k, relevant, better, worse):
 
 
 class _Probe:
-    """Clicks at one rank, if the document there is relevant and so many above it are."""
+    """Clicks at one rank, if the document there is relevant and that many above it are."""
 
     def __init__(self, rank, above):
         self.rank, self.above = rank, above

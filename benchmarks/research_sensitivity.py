@@ -1,4 +1,4 @@
-"""How far ideas to beat dpm get: docs/research/beating-dpm.md is made of what this prints.
+"""Ideas to beat dpm: prints the tables of docs/research/beating-dpm.md.
 
     python benchmarks/research_sensitivity.py --data DIR [--half tuning|judging] [--runs 25] [--impressions 10000]
 
@@ -15,7 +15,7 @@ An idea is what a pair of documents counts, times what the clicks say, times a w
       min 1/r, min linear the smaller, with 1 / r and (k + 1 - r) / k for D
     clicks        both: c_x - c_y.  below: c_x.  centred: c_x - p_x - (c_y - p_y), p the click rates so far
     weight        1/w, or 1
-    propensity    c_x, or c_x - p_x, to the rankers that have the document in their top x, over its chance to be there
+    propensity    c_x, or c_x - p_x, to the rankers with the document in their top x, over its probability to be there
 """
 
 import argparse
@@ -196,7 +196,7 @@ def print_ideas(errors):
 
 
 def print_settings(errors):
-    """Print opm beside dpm in every setting."""
+    """Print opm next to dpm in every setting."""
     linear = IDEAS.index(("credits linear", "both", "1/w"))
     print("\n| data | rankers | user | dpm | linear | opm | opm - dpm (in s.e.) | opm - linear (in s.e.) |")
     print("|---|---|---|---|---|---|---|---|")

@@ -1,9 +1,9 @@
-"""Scaling laws: what an impression costs as rankers, k, documents and impressions grow, with fitted exponents.
+"""Scaling laws: the cost of an impression as rankers, k, documents and impressions grow, with fitted exponents.
 
     python benchmarks/scaling.py [--figure FILE] [--rounds 5] [--seconds 2]
 
-One of them grows, the others stay: 10 rankers, k=10, 100 documents (200 where k grows), navigational users. A
-line is drawn through what was measured; numbers of impressions that would take longer than --seconds are
+One of them grows and the others stay fixed: 10 rankers, k=10, 100 documents (200 if k grows), navigational
+users. A line connects the measurements; numbers of impressions that would take longer than --seconds are
 extrapolated, and drawn hollow.
 """
 
@@ -29,12 +29,12 @@ GROWING = {
 }
 IMPRESSIONS = tuple(10**power for power in range(4, 9))
 MOST_MEASURED = 10**7
-CELLS = 4_000_000  # of rankings that are kept at most: the more documents, the fewer queries
+CELLS = 4_000_000  # most rankings kept: the more documents, the fewer queries
 
 
 @functools.lru_cache(maxsize=1)
 def queries_of(rankers, documents):
-    """Return data of that size; methods that follow each other share them."""
+    """Return data of that size; consecutive methods share it."""
     queries = max(4, min(500, CELLS // (rankers * documents)))
     return synthetic(queries=queries, documents=documents, rankers=rankers, seed=1)
 
@@ -55,8 +55,8 @@ def impression_cost(method, size, least=0.02):
 def impression_costs(growing, rounds):
     """Return by method the cost of an impression at each value of what grows.
 
-    It is the least of rounds that each go through all values: other work on the machine only adds, and lasts longer
-    than the measurement of a single one.
+    It is the minimum over rounds that each go through all values: other work on the machine only adds time, and lasts
+    longer than a single measurement.
     """
     values = GROWING[growing]
     found = {method: [math.inf] * len(values) for method in METHODS}
@@ -70,7 +70,7 @@ def impression_costs(growing, rounds):
 
 
 def study_costs(method, seconds):
-    """Return the seconds of studies of more and more impressions, as far as they take not too long."""
+    """Return the seconds of studies with more and more impressions, as long as they do not take too long."""
     loop = simulation(method, **BASE)
     loop.run(1000)
     found = []
@@ -91,7 +91,7 @@ def fit(values, costs):
 
 
 def law(values, costs):
-    """Return the exponent over all that was measured and over the last three, and what follows for the rest."""
+    """Return the exponent over all measurements and over the last three, and extrapolated costs."""
     exponent, factor = fit(values, costs)
     measured = values[: len(costs)]
     return {
@@ -101,7 +101,7 @@ def law(values, costs):
 
 
 def measure(rounds, seconds):
-    """Return the laws by what grows and method."""
+    """Return the laws by growing quantity and method."""
     found = {
         growing: {method: law(values, costs) for method, costs in impression_costs(growing, rounds).items()}
         for growing, values in GROWING.items()
@@ -112,7 +112,7 @@ def measure(rounds, seconds):
 
 
 def label_powers(axis):
-    """Write the powers of ten of a logarithmic axis as plain numbers: the style has no mathematics in text."""
+    """Write the powers of ten of a logarithmic axis as plain numbers: the style has no maths text."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
@@ -120,7 +120,7 @@ def label_powers(axis):
 
 
 def figure(found):
-    """Return the figure: a panel for each of what grows, a line for each method."""
+    """Return the figure: a panel per growing quantity, a line per method."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -157,8 +157,8 @@ def section(rounds, seconds, path):
     found = measure(rounds, seconds)
     path.write_bytes(save(figure(found), "png"))
     text = (
-        "Cost per impression as one thing grows, and of whole studies as impressions do; the exponent is fitted on all "
-        "that was measured, in brackets on the last three. 10 rankers, k=10, 100 documents (200 where k grows).\n\n"
+        "Cost per impression as one quantity grows, and of whole studies as impressions do; the exponent is fitted to "
+        "all measurements, in brackets to the last three. 10 rankers, k=10, 100 documents (200 if k grows).\n\n"
     )
     rows = [
         [method, *(f"{found[g][method]['exponent']:.2f} ({found[g][method]['last']:.2f})" for g in found)]

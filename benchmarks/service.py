@@ -1,15 +1,15 @@
-"""How much load the service takes, against a bare route that validates the same body and inserts one row.
+"""Throughput of the service, compared with a bare route that validates the same body and inserts one row.
 
     python benchmarks/service.py [--db URL ...] [--rounds 6] [--seconds 2] [--connections 24] [--json]
     python benchmarks/service.py --minutes 5 [--db URL]
 
 Both run as `multileave serve` does, with one worker and their logs in a file, on databases opened with the
-same settings; a load generator in a process of its own asks one, then the other, round after round, so
-that whatever else the machine does disturbs both. The bare route is the better of two ways to write it:
+same settings; a load generator in its own process calls one, then the other, round after round, so
+that other work on the machine disturbs both. The bare route is the better of two ways to write it:
 a plain function, which FastAPI runs in a thread, or a coroutine that inserts in the loop.
 
---db: addresses of empty databases, one of each kind; SQLite in a temporary folder if none is given.
---minutes: a mixed load instead, impressions, events and verdicts, with the memory of the service.
+--db: addresses of empty databases, one of each kind; default: SQLite in a temporary folder.
+--minutes: a mixed load of impressions, events and verdicts instead, with the memory of the service.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def bare(database, port, kind):
 
 
 def bodies(count=2000, seed=0):
-    """Return searches as JSON, each with a place for the unit."""
+    """Return searches as JSON, each with a placeholder for the unit."""
     rng = random.Random(seed)
     found = []
     for query in range(count):
@@ -92,7 +92,7 @@ def bodies(count=2000, seed=0):
 
 
 class Connection:
-    """A connection that is kept open: HTTP/1.1 with as little in the way as possible."""
+    """A persistent HTTP/1.1 connection with as little overhead as possible."""
 
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
@@ -102,7 +102,7 @@ class Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     async def ask(self, method, path, body=b""):
-        """Return the status and the body of an answer."""
+        """Return the status and the body of a response."""
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         self.writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = await self.reader.readuntil(b"\r\n\r\n")
@@ -116,7 +116,7 @@ class Connection:
 
 
 async def ask_for_lists(port, path, seconds, connections, seed):
-    """Return the seconds that each request took, and how many were not answered with 200."""
+    """Return the seconds of each request, and how many did not get status 200."""
     texts = bodies()
     took, wrong = [], 0
     end = time.perf_counter() + seconds
@@ -138,7 +138,7 @@ async def ask_for_lists(port, path, seconds, connections, seed):
 
 
 async def mix(port, minutes, connections, process):
-    """Let users search and click, and somebody look at the verdict, for a while; print memory on the way."""
+    """Let users search and click, and somebody read the verdict, for some minutes; print memory along the way."""
     texts = bodies()
     counts = {"impressions": 0, "events": 0, "verdicts": 0, "wrong": 0, "rejected": 0}
     end = time.perf_counter() + 60 * minutes
@@ -186,13 +186,13 @@ async def mix(port, minutes, connections, process):
 
 
 def processor_seconds(process):
-    """Return the seconds of processor time that a process has used."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(process):
-    """Return the megabytes of memory that a process holds."""
+    """Return the megabytes of memory that a process uses."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
@@ -201,7 +201,7 @@ def resident(process):
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in its own process."""
 
     def __init__(self, command, port, folder, name):
         self.port = port
@@ -238,7 +238,7 @@ def free_port():
 
 
 def prepare(database):
-    """Make an experiment, and return the address of a second database of the same kind."""
+    """Create an experiment, and return the address of a second database of the same kind."""
     from multileave.live.experiment import Definition
     from multileave.live.service import Service
     from multileave.live.settings import Settings
@@ -284,14 +284,14 @@ def theirs(database, folder, kind):
 
 
 def generate(port, path, seconds, connections, seed):
-    """Run the load generator in a process of its own."""
+    """Run the load generator in its own process."""
     command = [sys.executable, __file__, "--generate", path, "--port", str(port), "--seconds", str(seconds)]
     command += ["--connections", str(connections), "--seed", seed]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 async def compare(database, folder, rounds, seconds, connections):
-    """Return figures of ours and of the bare routes, each round's and all together."""
+    """Return the figures of the service and of the bare routes, by round and in total."""
     beside = prepare(database)
     servers = {"ours": (await ours(database, folder).wait("/readyz"), f"{API}/experiments/1/impressions")}
     for kind in ("thread", "loop"):
@@ -327,8 +327,8 @@ def report(kind, figures):
     for name, said in (("ours", "the service"), ("thread", "bare, in threads"), ("loop", "bare, in the loop")):
         f = figures[name]
         print(
-            f"  {said:18s} {f['per_second']:7.0f} a second   p50 {f['p50_ms']:6.1f} ms   p99 {f['p99_ms']:6.1f} ms   "
-            f"{f['processor_us']:6.0f} us of processor time each"
+            f"  {said:18s} {f['per_second']:7.0f} per second p50 {f['p50_ms']:6.1f} ms   p99 {f['p99_ms']:6.1f} ms   "
+            f"{f['processor_us']:6.0f} us of CPU time each"
         )
     mine = figures["ours"]
     best = max(figures["thread"]["per_second"], figures["loop"]["per_second"])
@@ -338,7 +338,7 @@ def report(kind, figures):
             f"  against {name}: {mine['per_second'] / other['per_second']:.0%} of its throughput, "
             f"p50 {mine['p50_ms'] / other['p50_ms']:.1f}x, p99 {mine['p99_ms'] / other['p99_ms']:.1f}x"
         )
-    print(f"  of the better one's throughput: {mine['per_second'] / best:.0%} (at least 50 % must hold)")
+    print(f"  share of the better one's throughput: {mine['per_second'] / best:.0%} (target: at least 50 %)")
 
 
 def report_mix(kind, found):
@@ -346,7 +346,7 @@ def report_mix(kind, found):
     quarter = max(len(memory) // 4, 1)
     print(
         f"{kind}: {found['impressions']:,} impressions, {found['events']:,} events, {found['verdicts']:,} verdicts; "
-        f"{found['wrong']} requests failed, {found['rejected']} events rejected; {memory[0]:.0f} MB at first, "
+        f"{found['wrong']} requests failed, {found['rejected']} events rejected; {memory[0]:.0f} MB at the start, "
         f"{statistics.mean(memory[quarter : 2 * quarter]):.0f} MB in the second quarter, "
         f"{statistics.mean(memory[-quarter:]):.0f} MB in the last"
     )

@@ -1,8 +1,8 @@
-"""What one call of combine and infer costs, beside the dictionaries with which Python would read the rankings.
+"""The cost of one call of combine and infer, compared with reading the rankings into dictionaries.
 
     python benchmarks/single_calls.py [--json]
 
-Each figure is the least of several rounds of many calls, in microseconds of processor time; the ratio is
+Each figure is the minimum of several rounds of many calls, in microseconds of CPU time; the ratio is
 to [dict(zip(r, range(len(r)))) for r in rankings], measured in the same rounds.
 """
 
@@ -30,7 +30,7 @@ def rankings_of(rankers, documents, seed=0):
 def measure(sizes=SIZES, rounds=15, beside=None):
     """Yield for every size and method the microseconds of each call, round by round.
 
-    beside: returns for a method, rankings of strings and of integers other calls by name, to be measured in the
+    beside: returns, for a method, rankings of strings and rankings of integers, other calls by name to measure in the
     same rounds.
     """
     for rankers, documents in sizes:
@@ -57,7 +57,7 @@ def measure(sizes=SIZES, rounds=15, beside=None):
 
 
 def least():
-    """Yield the records with the least of the rounds for each figure."""
+    """Yield the records with the minimum over rounds for each figure."""
     for record in measure():
         yield {key: min(value) if isinstance(value, list) else value for key, value in record.items()}
 

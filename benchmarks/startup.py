@@ -1,8 +1,8 @@
-"""What it takes to start: import, help, the demo, compiling cold and warm; and the memory of each at its peak.
+"""Start-up costs: import, help, the demo, compiling cold and warm; and the peak memory of each.
 
     python benchmarks/startup.py [--rounds 5]
 
-Every figure is of a process of its own; processor time, with the time by the clock beside it.
+Every figure is from a separate process: CPU time and wall-clock time.
 """
 
 import argparse
@@ -18,7 +18,7 @@ __import__(sys.argv[1])
 print(time.process_time() - start)
 """
 
-# A small ppm study, told which functions Numba compiles and, uncompiled, which of ours are called.
+# A small ppm study that records which functions Numba compiles and, uncompiled, which of ours are called.
 STUDY = """
 import json, os, sys, tempfile
 from pathlib import Path
@@ -72,14 +72,14 @@ def imports(rounds):
 
 
 def row(what, runs, seconds=None):
-    """Return a row of the table: processor time, time by the clock, peak memory."""
+    """Return a row of the table: CPU time, wall-clock time, peak memory."""
     processor = Spread.of(seconds or [ran.processor for ran in runs])
     clock = Spread.of([ran.clock for ran in runs])
     return [what, str(processor), str(clock), number(max(ran.memory for ran in runs))]
 
 
 def compiling(methods=("ppm", "om")):
-    """Return rows on the study's loop of methods, compiled and then found again."""
+    """Return rows on the methods' study loops, compiled and then loaded from the cache."""
     rows = []
     for method in methods:
         tell(f"start: compile {method}")
@@ -100,7 +100,7 @@ def unused_kernels():
 
 
 def section(rounds):
-    """Return the part of the report on starting up."""
+    """Return the part of the report on start-up."""
     tell("start: imports and help")
     ratio, rows = imports(2 * rounds)
     helped = [command_line("--help") for _ in range(rounds)]
@@ -115,8 +115,8 @@ def section(rounds):
     compiled, unused = unused_kernels()
     lines = [
         Line.at_most("`import multileave` against `import numpy`", ratio, 1.5),
-        Line.at_most("`multileave --help`, processor time", Spread.of([ran.processor for ran in helped]), 0.5, "s"),
-        Line.at_most("`multileave demo`, second run, processor time", Spread.of([demos[1].processor]), 10.0, "s"),
+        Line.at_most("`multileave --help`, CPU time", Spread.of([ran.processor for ran in helped]), 0.5, "s"),
+        Line.at_most("`multileave demo`, second run, CPU time", Spread.of([demos[1].processor]), 10.0, "s"),
         Line(
             "kernels that a cold ppm study compiles and does not use",
             ", ".join(unused) or f"none of {len(compiled)}",
@@ -127,8 +127,8 @@ def section(rounds):
     ]
     listed = ", ".join(f"`{name}`" for name in compiled)
     text = (
-        markdown_table(["what", "processor, s", "by the clock, s", "peak memory, MB"], rows)
-        + f"\nThe clock of imports and of loops has the whole process. A cold study of ppm compiles {listed}.\n"
+        markdown_table(["what", "CPU, s", "wall clock, s", "peak memory, MB"], rows)
+        + f"\nFor imports and loops, the wall clock covers the whole process. A cold study of ppm compiles {listed}.\n"
     )
     return Section("Start-up, compile times and memory", text, lines, {"compiled": compiled, "unused": unused})
 

@@ -1,8 +1,8 @@
-"""What one simulated impression costs, by method and number of rankers, beside ppm in the same run.
+"""The cost of one simulated impression, by method and number of rankers, compared with ppm in the same run.
 
     python benchmarks/study_speed.py [--json]
 
-Synthetic data, 2,000 queries of 125 documents, k=10, navigational users; processor time, the least of
+Synthetic data, 2,000 queries of 125 documents, k=10, navigational users; CPU time, the minimum of
 several rounds.
 """
 
@@ -24,7 +24,7 @@ def measure(rankers, methods=METHODS, rounds=7):
     found = {m: [] for m in methods}
     for loop in loops.values():
         loop.run(1000)
-    for _ in range(rounds):  # in turn, so that a busy moment of the machine hits all alike
+    for _ in range(rounds):  # in turn, so that a busy moment of the machine affects all alike
         for method, loop in loops.items():
             count = 4_000 if method == "om" else 40_000
             found[method].append(seconds_of(lambda run=loop.run, count=count: run(count)) / count * 1e6)
@@ -32,7 +32,7 @@ def measure(rankers, methods=METHODS, rounds=7):
 
 
 def least(rankers):
-    """Return the least of the rounds."""
+    """Return the minimum over rounds."""
     return {method: min(rounds) for method, rounds in measure(rankers).items()}
 
 

@@ -1,4 +1,4 @@
-"""What a simulated impression costs, against C, against the authors' loop, and in two processes.
+"""The cost of a simulated impression, compared with C and with the authors' loop, and in two processes.
 
 python benchmarks/throughput.py [--rounds 5]
 """
@@ -20,7 +20,7 @@ from study_speed import measure as impressions_of
 
 RANKERS = (5, 15, 40)
 # Microseconds per impression of the loop that the paper's authors published, on two shared cores, at 5, 15 and
-# 40 rankers (om: 5 alone), as this project's requirements state them; and how many times faster we must be.
+# 40 rankers (om: only 5), as this project's requirements state them; and how many times faster we must be.
 AUTHORS = {
     "tdm": ((181, 234, 181), 150),
     "pm": ((2_194, 13_851, 62_902), 1_000),
@@ -33,7 +33,7 @@ BARE_STEPS = 8_000_000
 
 
 def limit_part(rounds):
-    """Return the table against C, and its lines."""
+    """Return the table against C, and its targets."""
     lines, records = [], []
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -57,13 +57,13 @@ def limit_part(rounds):
     ]
     text = (
         f"ppm against the C program of `benchmarks/limit`, one thread, {20 * rounds} slices of 5,000 impressions in "
-        "turn: the least microseconds, and the median of the slices' ratios (quartiles).\n\n"
+        "turn: the minimum in microseconds, and the median of the slices' ratios (quartiles).\n\n"
     )
     return text + markdown_table(["rankers", "us", "C, us", "ratio"], rows), lines, records
 
 
 def authors_part(rounds):
-    """Return microseconds by method and rankers, and the lines against the authors' loop."""
+    """Return microseconds by method and rankers, and the targets against the authors' loop."""
     found = {}
     for rankers in RANKERS:
         tell(f"study: all methods, {rankers} rankers")
@@ -79,14 +79,14 @@ def authors_part(rounds):
                 )
             )
     text = (
-        "Microseconds of processor time per impression: draw, clicks and credit; 2,000 queries of 125 documents, k=10, "
-        "navigational users. The authors' figures are not measured here: lines on them take our quickest round.\n\n"
+        "Microseconds of CPU time per impression for draw, clicks and credit; 2,000 queries of 125 documents, k=10, "
+        "navigational users. The authors' figures are not measured here; these targets use our quickest round.\n\n"
     )
     return text + markdown_table(["method", *(f"{r} rankers" for r in RANKERS)], rows), lines, found
 
 
 def simulate(job):
-    """Simulate in a worker; return its processor time."""
+    """Simulate in a worker; return its CPU time."""
     rankers, impressions = job
     simulation = WORKER.get(rankers)
     if simulation is None:
@@ -107,7 +107,7 @@ def count(steps):
 
 
 def of_two(one, other, work, argument):
-    """Return how many times as much two workers do as one, by the clock, and what the work itself returned."""
+    """Return how much more two workers do than one in the same wall-clock time, and what the work returned."""
     start = time.perf_counter()
     alone = one.apply(work, (argument,))
     alone_clock = time.perf_counter() - start
@@ -118,7 +118,7 @@ def of_two(one, other, work, argument):
 
 
 def processes_part(rounds, rankers=15, impressions=400_000):
-    """Return how many times as much two processes do as one, by the clock and by the processors."""
+    """Return how much more two processes do than one, by wall clock and by CPU time."""
     context = multiprocessing.get_context("spawn")
     clock, processor, bare = [], [], []
     tell("study: two processes against one")
@@ -132,14 +132,14 @@ def processes_part(rounds, rankers=15, impressions=400_000):
             bare.append(of_two(one, other, count, BARE_STEPS)[0])
     by_clock, by_processor = Spread.of(clock), Spread.of(processor)
     text = (
-        f"Two processes do {by_clock} times what one does by the clock, where other work takes its share, and "
-        f"{by_processor} times by the processor time that an impression takes alone and beside another "
+        f"Two processes do {by_clock} times the work of one by wall clock, where other work on the machine counts, and "
+        f"{by_processor} times by the CPU time that an impression takes alone and next to another "
         f"(ppm, {rankers} rankers, {impressions:,} impressions each). In the same rounds two processes do "
-        f"{Spread.of(bare)} times as many steps of a bare loop: what the machine has to give.\n"
+        f"{Spread.of(bare)} times as many steps of a bare loop, which is the machine's limit.\n"
     )
     lines = [
-        Line.at_least("two processes against one, by the clock", by_clock, PROCESSES_WANTED),
-        Line.at_least("two processes against one, by processor time", by_processor, PROCESSES_WANTED),
+        Line.at_least("two processes against one, wall clock", by_clock, PROCESSES_WANTED),
+        Line.at_least("two processes against one, CPU time", by_processor, PROCESSES_WANTED),
     ]
     return text, lines, {"clock": clock, "processor": processor, "bare": bare}
 

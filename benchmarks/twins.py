@@ -1,11 +1,11 @@
-"""What compiled kernels gain: draw and credit, single calls and in bulk, against naive twins.
+"""The gain from compiled kernels: draw and credit, single calls and in bulk, compared with naive twins.
 
     python benchmarks/twins.py [--rounds 5]
 
-The twin of everything is the same code as plain Python (NUMBA_DISABLE_JIT=1, in a process beside this one,
-which take turns). Credit has a second one, the method's definition in Fractions; the definition of a draw
-lists all that can be drawn and has no end on a page of ten. In bulk, the study's loop runs users who never
-click, which is the draw, and users who click whatever is relevant; credit is the difference.
+The twin of everything is the same code as plain Python (NUMBA_DISABLE_JIT=1, in a second process that takes
+turns with this one). Credit has a second twin, the method's definition in Fractions; the definition of a draw
+enumerates all possible lists, which is infeasible for a page of ten. In bulk, the study's loop runs users who
+never click, which is the draw, and users who click everything relevant; credit is the difference.
 """
 
 import argparse
@@ -28,7 +28,7 @@ EAGER = Cascade(click=(0.0, 1.0, 1.0, 1.0, 1.0), stop=(0.0,) * 5)
 
 
 class Calls:
-    """The four calls of a method; a batch is so many impressions of the study's loop."""
+    """The four calls of a method; a batch is that many impressions of the study's loop."""
 
     def __init__(self, spec, rankers, batch):
         self.method = method = ml.get_method(spec)
@@ -61,7 +61,7 @@ class Calls:
 
 
 class PlainPython:
-    """A process that measures the same without compiling."""
+    """A process that measures the same calls without compiling."""
 
     def __init__(self):
         environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
@@ -109,7 +109,7 @@ def measure(rankers=5, rounds=5):
 
 
 def spell(ours, plain):
-    """Return a figure with its ratio; a difference of two times may drown in their noise."""
+    """Return a figure with its ratio; a difference of two times may be lost in noise."""
     if min(*ours, *plain) <= 0:
         return "lost in the noise of the draw"
     return f"{number(Spread.of(ours).median)} us, {Spread.ratio(plain, ours)}x"

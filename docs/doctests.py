@@ -1,4 +1,4 @@
-"""Examples in docstrings become blocks of code on the site."""
+"""Turns examples in docstrings into code blocks on the site."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ EXAMPLE = re.compile(r"(?:^>>> .*\n?(?:^(?!>>> )(?!\s*$).*\n?)*)+", re.MULTILINE
 
 
 class Doctests(griffe.Extension):
-    """Fences what stands after ``>>>``, which Markdown would take for a quotation."""
+    """Fences the lines after ``>>>``, which Markdown would read as a quotation."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Fence the examples of one object."""

@@ -1,6 +1,6 @@
-"""Pages of the site that are made and not written: the README, the changes, and the references.
+"""Generated pages of the site: the README, the changelog, and the references.
 
-Run by mkdocs (`gen-files`); nothing of it is kept in the repository.
+mkdocs runs this file (`gen-files`); the pages are not kept in the repository.
 """
 
 import importlib
@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "multileave": "The flow, from rankings to a verdict.",
     "multileave.testing": "The contract that every method must pass.",
-    "multileave.theory": "What a method guarantees, decided exactly.",
-    "multileave.stats": "Verdicts, and what they are made of.",
+    "multileave.theory": "Properties of methods, decided exactly.",
+    "multileave.stats": "Tallies, confidence intervals and verdicts.",
     "multileave.clicks": "Simulated users.",
-    "multileave.data": "Learning-to-rank data.",
+    "multileave.data": "Learning-to-rank data and TREC runs.",
     "multileave.study": "The paper's experiments.",
     "multileave.log": "The log's schema and writer.",
     "multileave.replay": "Verdicts from logs.",
-    "multileave.client": "What applications call.",
-    "multileave.integrations.retrievers": "Any number of search engines, shown as one list.",
-    "multileave.integrations.pyterrier": "PyTerrier's pipelines.",
+    "multileave.client": "The client for search applications.",
+    "multileave.integrations.retrievers": "Search engines combined into one result list.",
+    "multileave.integrations.pyterrier": "PyTerrier pipelines.",
     "multileave.integrations.ubi": "Logs of User Behavior Insights.",
 }
 
@@ -47,7 +47,7 @@ def python_reference() -> str:
 
 
 def command_reference() -> str:
-    """Return the page of all commands, from what they say of themselves."""
+    """Return the page of all commands, from their help texts."""
     import typer
 
     from multileave.cli import app
@@ -76,7 +76,7 @@ def command_reference() -> str:
 
 
 def from_root(name: str, depth: int = 0) -> str:
-    """Return a page of the repository's root with its links turned round."""
+    """Return a page of the repository's root, with its links adapted to the site."""
     up = "../" * depth
 
     def turned(link: re.Match[str]) -> str:
@@ -86,7 +86,7 @@ def from_root(name: str, depth: int = 0) -> str:
             return f"[{words}]({up}{page.removeprefix('docs/')})"
         if path == "CHANGELOG.md":
             return f"[{words}]({up}reference/changes.md)"
-        return words  # what is not on the site
+        return words  # the target is not on the site
 
     text = (ROOT / name).read_text(encoding="utf-8")
     return re.sub(r"\[(?P<words>[^\]]+)\]\((?!https?:|#)(?P<path>[^)\s]+)\)", turned, text)

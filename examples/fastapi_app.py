@@ -1,6 +1,6 @@
 """A search application that runs an experiment on its users; start it with `uvicorn fastapi_app:app`.
 
-SERVICE, EXPERIMENT and KEY say where the service is, which experiment runs there, and a key with the role ingest.
+Set SERVICE to the service's address, EXPERIMENT to the experiment's number, and KEY to a key with the role ingest.
 """
 
 import os

@@ -106,7 +106,7 @@ def test_the_core_works_alone(empty):
 
 def test_one_install_and_one_command_give_the_readmes_verdict_on_run_files(built, tmp_path):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme[readme.index("## Your own run files") :]
+    section = readme[readme.index("## TREC run files") :]
     install, command = re.search(r"```sh\n(.*)\n(.*)\n```", section).groups()
     verdict = re.search(r"```text\n(.*?)```", section, re.DOTALL)[1]
     extra = re.fullmatch(r"pip install 'multileave(\[\w+\])'", install)[1]

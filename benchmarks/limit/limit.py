@@ -1,10 +1,10 @@
-"""How near the study's compiled loop of ppm comes to plain C.
+"""How close the compiled study loop of ppm comes to plain C.
 
     python benchmarks/limit/limit.py [--rankers 5 15 40] [--repetitions 500] [--impressions 5000] [--json]
 
 `ppm.c` is compiled on the spot with gcc and fed the engine's own packed data. Both sides take turns on
-slices of the same impressions. Times are of the thread, in which other work on the machine has no part;
-a figure is the least of all slices, the ratio the median of those of neighbouring slices, with quartiles.
+slices of the same impressions. Times are CPU times of the thread, so other work on the machine does not count;
+a figure is the minimum of all slices, the ratio the median of those of neighbouring slices, with quartiles.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from multileave.study.engine import Simulation, pack
 
 SOURCE = Path(__file__).with_name("ppm.c")
 INSTALL = "apt-get install gcc"
-TARGETS = {5: 1.3, 15: 1.3, 40: 1.5}  # the most that the engine may take, as a multiple of C
+TARGETS = {5: 1.3, 15: 1.3, 40: 1.5}  # the largest allowed ratio of the engine's time to C's
 
 
 class NoCompilerError(Exception):
@@ -113,7 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rankers", type=int, nargs="+", default=list(TARGETS))
     parser.add_argument("--repetitions", type=int, default=500)
-    parser.add_argument("--impressions", type=int, default=5_000, help="in a slice")
+    parser.add_argument("--impressions", type=int, default=5_000, help="impressions per slice")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ def main():
     if arguments.json:
         print(json.dumps(records, indent=2))
         return
-    print("ppm, 2,000 queries of 125 documents, k=10, navigational user; us per impression, least of a slice\n")
+    print("ppm, 2,000 queries of 125 documents, k=10, navigational user; us per impression, minimum over slices\n")
     print("rankers  engine       C   ratio [quartiles]     target")
     for r in records:
         low, high = r["ratio_quartiles"]

@@ -1,5 +1,5 @@
-// Browsers start no workers for pages that were opened from a folder, and the site's search is one. There a
-// hidden frame runs the worker's script in its place: messages go to and fro as events.
+// Browsers start no workers for pages opened from a folder, and the site's search is a worker. For such pages a
+// hidden frame runs the worker's script instead, and messages are passed as events.
 if (location.protocol === "file:") {
   window.IFrameWorker = class extends EventTarget {
     constructor(address) {

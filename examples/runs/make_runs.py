@@ -1,9 +1,9 @@
-"""Make the runs and qrels of this folder: three systems of known quality on synthetic topics.
+"""Write the runs and qrels of this folder: three systems of known quality on synthetic topics.
 
     python examples/runs/make_runs.py [FOLDER]
 
-bm25 returns 30 documents a topic, dense 20 and ltr 30; ltr is the best and bm25 the worst. Assessors judged
-what some system ranks in its first 10, so most of what stands below is not judged, as in real collections.
+bm25 returns 30 documents a topic, dense 20 and ltr 30; ltr is the best and bm25 the worst. The qrels
+judge what some system ranks in its first 10, so most documents below are unjudged, as in real collections.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The search site: a box, a page of results, a page for each recipe. Who ranked what, nobody sees."""
+"""The search site: a box, a page of results, a page per recipe. It does not show which ranker supplied a result."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ li{{margin:.8rem 0}} small{{color:#555;display:block}} input{{font:inherit;width
 
 
 def create_app(service: str, experiment: int, deadline: float = 0.15) -> FastAPI:
-    """Return the site; service: the address of multileave's service, which draws the lists within the deadline."""
+    """Return the site; `service` is the address of multileave's service, which must draw a list within `deadline`."""
     engine, client = Engine(), Client(service, experiment, control=RANKERS[0], k=10, deadline=deadline)
 
     @asynccontextmanager

@@ -1,11 +1,11 @@
-"""The search engine: SQLite's full-text index, and three rankers that truly differ."""
+"""The search engine: SQLite's full-text index, and three rankers that really differ."""
 
 import re
 import sqlite3
 
 from recipes import Recipe, recipes
 
-RANKERS = ("text", "title", "popular")  # the first is what the site had before: the control
+RANKERS = ("text", "title", "popular")  # the first, the control, is the site's old ranker
 DEPTH = 50
 
 
@@ -22,8 +22,8 @@ class Engine:
     def rank(self, query: str) -> dict[str, list[str]]:
         """Return the ids of matching recipes, best first, by each ranker.
 
-        text: BM25 over the body. title: BM25 over both, a word in the title counting five times as much.
-        popular: as title, and what many people cooked counts more.
+        text: BM25 over the body. title: BM25 over both, with words in the title counting five times as much.
+        popular: like title, with a bonus for recipes that many people cooked.
         """
         words = re.findall(r"\w+", query.lower())[:12]
         if not words:

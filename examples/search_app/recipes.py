@@ -1,4 +1,4 @@
-"""The corpus: some 1,400 recipes, put together from what people cook. The same ones every time."""
+"""The corpus: 1,400 recipes, generated from common ingredients; the same ones every time."""
 
 import random
 from dataclasses import dataclass

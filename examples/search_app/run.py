@@ -1,4 +1,4 @@
-"""Run the search site, multileave's service beside it, and, if asked, people who search.
+"""Run the search site, multileave's service and, optionally, simulated people who search.
 
 python examples/search_app/run.py --searchers 4
 """
@@ -17,8 +17,7 @@ from app import create_app
 from engine import RANKERS
 from searchers import searcher
 
-from multileave.live.in_process import running
-from multileave.live.settings import Settings
+from multileave.live import Settings, running
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def served(app: object, port: int) -> Iterator[str]:
     thread.start()
     while not server.started:
         if not thread.is_alive():
-            raise SystemExit(f"port {port} is taken. Choose another one.")
+            raise SystemExit(f"Port {port} is in use. Choose another one with --port.")
         time.sleep(0.05)
     found = server.servers[0].sockets[0].getsockname()[1]
     try:
@@ -40,7 +39,7 @@ def served(app: object, port: int) -> Iterator[str]:
 
 
 def experiment(service: str) -> int:
-    """Return the number of the running experiment on these rankers, started if there is none."""
+    """Return the number of the running experiment on these rankers; start one if there is none."""
     with httpx.Client(base_url=f"{service}/api/v1", timeout=60.0) as api:
         for found in api.get("/experiments").raise_for_status().json()["experiments"]:
             if found["status"] == "running" and found["rankers"] == list(RANKERS):
@@ -54,11 +53,11 @@ def experiment(service: str) -> int:
 def main() -> None:
     """Run until interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--port", type=int, default=8000, help="of the site")
-    parser.add_argument("--service-port", type=int, default=8421, help="of multileave's service and its dashboard")
-    parser.add_argument("--data", type=Path, help="a folder to keep what is recorded; a temporary one by default")
-    parser.add_argument("--searchers", type=int, default=0, help="how many simulated people search")
-    parser.add_argument("--deadline", type=float, default=0.15, help="seconds that a search waits for the service")
+    parser.add_argument("--port", type=int, default=8000, help="port of the site")
+    parser.add_argument("--service-port", type=int, default=8421, help="port of multileave's service and dashboard")
+    parser.add_argument("--data", type=Path, help="folder for the recorded data; a temporary one by default")
+    parser.add_argument("--searchers", type=int, default=0, help="number of simulated people who search")
+    parser.add_argument("--deadline", type=float, default=0.15, help="seconds a search waits for the service")
     given = parser.parse_args()
     with ExitStack() as stack, threading_event() as stop:
         folder = given.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -68,17 +67,17 @@ def main() -> None:
         site = stack.enter_context(served(create_app(service, experiment(service), given.deadline), given.port))
         for seed in range(given.searchers):
             threading.Thread(target=searcher, args=(site, seed, stop), daemon=True).start()
-        print(f"search at {site}, and see who is preferred at {service}; end with Ctrl-C", flush=True)
+        print(f"Search at {site}, and see which ranker is preferred at {service}. Press Ctrl-C to stop.", flush=True)
         try:
             while True:
                 time.sleep(1.0)
         except KeyboardInterrupt:
-            print("ending")
+            print("Stopping.")
 
 
 @contextmanager
 def threading_event() -> Iterator[threading.Event]:
-    """Give an event that is set at the end."""
+    """Yield an event that is set on exit."""
     event = threading.Event()
     try:
         yield event

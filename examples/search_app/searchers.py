@@ -11,7 +11,7 @@ RESULT = re.compile(r'href="(/recipe/(recipe-\d+)\?[^"]+)"')
 
 
 def searcher(site: str, seed: int, stop: threading.Event, most: int | None = None) -> int:
-    """Search until told to stop, or so often; a new person every few searches. Return how many searches it were."""
+    """Search until `stop` is set, or `most` times, as a new person every few searches; return how many."""
     rng = random.Random(seed)
     known = {recipe.id: recipe for recipe in recipes()}
     done = 0
@@ -33,6 +33,6 @@ def searcher(site: str, seed: int, stop: threading.Event, most: int | None = Non
 
 
 def _likes(recipe: Recipe, wish: tuple[str, str, str]) -> float:
-    """Return how likely a person is to click: on what was wished for, and on what many have cooked."""
+    """Return how likely a person is to click: on recipes that match the wish, and on those that many have cooked."""
     fits = (recipe.main == wish[0]) + (recipe.form == wish[1]) + (recipe.side == wish[2])
     return min(0.02 + 0.12 * fits + (0.4 if recipe.cooked > 150 and fits > 1 else 0.0), 0.9)

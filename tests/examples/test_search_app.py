@@ -39,7 +39,7 @@ def addresses(tmp_path_factory):
     finally:
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
-    assert said.strip() == "ending"
+    assert said.strip() == "Stopping."
     assert process.returncode == 0
 
 
