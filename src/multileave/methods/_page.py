@@ -9,7 +9,7 @@ import numpy as np
 from multileave.errors import ClicksError, RankingsError
 from multileave.methods.exact import Documents
 
-__all__ = ["checked_position", "page_size", "place_pins", "position_of", "read_pins"]
+__all__ = ["checked_position", "page_size", "position_of", "read_pins"]
 
 
 def position_of(shown: Documents, click: Hashable) -> int:
@@ -69,16 +69,3 @@ def read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
     if repeated:
         raise RankingsError("pinned holds a document twice; a document is shown once. Remove the repeat.")
     return {int(position): pinned[position] for position in sorted(pinned)}
-
-
-def place_pins(
-    ids: list[Hashable], pins: dict[int, Hashable]
-) -> tuple[list[Hashable], tuple[tuple[int, Hashable], ...]]:
-    """Put pinned documents among the drawn; where there are too few documents a pin moves up."""
-    shown = list(ids)
-    placed = []
-    for position, document in pins.items():
-        position = min(position, len(shown))
-        shown.insert(position, document)
-        placed.append((position, document))
-    return shown, tuple(placed)

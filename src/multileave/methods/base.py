@@ -11,9 +11,6 @@ A method is an immutable value in one file: parameters, a definition in Fraction
     credit(ranks, lengths, note, clicks, k, params, out, work_i, work_f)
         ranks i4[m, R]     note i4[m]     clicks u1[m]     out f8[R], or f8[R, R] for a "matrix", zeroed
 
-Documents are numbered in the order in which they enter, rank by rank; a draw to which any order is the same says
-`draw_reads_order = False`, and reads no more of entering than its last.
-
 Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are
 visible. Ranks are 1-based, ABSENT for a document that a ranker did not return. Where the class gives a number as
 `reads_below`, credit may be called with only the first min(m, last click + 1 + reads_below) drawn documents.
@@ -31,12 +28,11 @@ import numpy as np
 from multileave.errors import ImpressionError, MethodError, nearest
 from multileave.impression import Impression, Ints
 from multileave.kernels import Kernel, as_kernel
-from multileave.methods._drawing import Plan, plan
-from multileave.methods._page import checked_position, page_size, place_pins, position_of, read_pins
+from multileave.methods._drawing import DrawPlan, plan_draw
+from multileave.methods._page import checked_position, page_size, position_of, read_pins
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
-from multileave.rankings import RankingsLike, Source, read_rankings
-from multileave.strings import Longs
+from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
 
 __all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
 
@@ -69,7 +65,6 @@ class Method:
     keeps_note: ClassVar[bool] = False
     note_is_ranker: ClassVar[bool] = False
     keeps_stat: ClassVar[int] = 0
-    draw_reads_order: ClassVar[bool] = True
     draw_reads_ranks: ClassVar[bool] = False
     draw_kernel: ClassVar[Kernel]
     credit_kernel: ClassVar[Kernel]
@@ -136,9 +131,9 @@ class Method:
         return _spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
 
     @functools.cached_property
-    def _plan(self) -> Callable[[int, int, int], Plan]:
-        """`plan` for this method, remembered for the sizes that were lately asked for."""
-        return functools.lru_cache(1024)(functools.partial(plan, self))
+    def _plan(self) -> Callable[[int, int, int], DrawPlan]:
+        """`plan_draw` for this method, cached for recent sizes."""
+        return functools.lru_cache(1024)(functools.partial(plan_draw, self))
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # not what is remembered
@@ -184,10 +179,8 @@ class Method:
         k = size - len(pins)
         drawn, note, ranks, stat = self._draw(source, k, state)
         ids = source.decoded(drawn)
-        shown = ids[:k]
-        placed: tuple[tuple[int, Hashable], ...] = ()
-        if pins:
-            shown, placed = place_pins(shown, pins)
+        shown = with_pins(ids[:k], pins, size) if pins else ids[:k]
+        placed = tuple((shown.index(document), document) for document in pins.values())
         found = Impression(
             source.names, self.spelled, k, tuple(shown), tuple(ids[k:]), placed, source.lengths, ranks, note, stat
         )
@@ -202,9 +195,8 @@ class Method:
         drawn = np.empty(made.longs, dtype=np.int64)
         stat = np.empty(made.floats)
         m = made.draw(
-            array, source.lengths, source.codes, k, made.depth, made.tables, self.draw_reads_order,
-            self.draw_reads_ranks, self.parameters, state, note, ranks, drawn,
-            np.empty(made.integers, dtype=np.int32), stat,
+            array, source.lengths, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters, state, note,
+            ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
         )  # fmt: skip
         if m < 0:
             raise source.repeat(-1 - m)

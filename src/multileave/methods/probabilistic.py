@@ -212,7 +212,6 @@ class Probabilistic(Method):
     considerate = False
     fidelity = "unbiased; Pareto fails from 4 documents"
     reference = "schuth2015"
-    draw_reads_order = False
     draw_kernel = draw_ranker_and_document
 
     tau: float = 3.0
