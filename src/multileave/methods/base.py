@@ -1,19 +1,23 @@
-"""What a method is, the list of all methods, and the two steps every method shares: combine and infer.
+"""What a method is, the registry of all methods, and the two steps that they share: combine and infer.
 
-A method is an immutable value in one file: parameters, a definition in Fractions, two kernels.
+A method is an immutable value in one file: its parameters, the facts about it, a definition in Fractions and kernels.
 
     draw(top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f) -> m
-        top i4[R, depth]   document numbers, -1 past the end      entering i4[depth]  see `rankings`
+        top i4[R, depth]   document numbers, -1 past the end      entering i4[depth]  see `numbering`
         ranks i4[U, R]     ranks of the numbered documents, only if `draw_reads_ranks`, else i4[0, R]
         lengths i4[R]      k                                      params f8[p]        rng u8[4]
         shown, note i4[k + beyond]   out: document numbers and notes of the m drawn documents
         stat f8[2]         out: figures worth reporting           work_i, work_f      scratch, not cleared
     credit(ranks, lengths, note, clicks, k, params, out, work_i, work_f)
         ranks i4[m, R]     note i4[m]     clicks u1[m]     out f8[R], or f8[R, R] for a "matrix", zeroed
+    balance(ranks, lengths, note, visible, every, params, observed, expected, work_f) -> whether anything is expected
+        observed, expected f8[R]     out, zeroed: what was drawn for each ranker, and what was expected given the
+                                     rankings, in the first place or, if `every`, in all `visible` places
+        work_f f8[visible + 2]       scratch
 
-Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are
-visible. Ranks are 1-based, ABSENT for a document that a ranker did not return. Where the class gives a number as
-`reads_below`, credit may be called with only the first min(m, last click + 1 + reads_below) drawn documents.
+Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are visible. Ranks are
+1-based, ABSENT for a document that a ranker did not return. If the class gives a number as `reads_below`, credit may be
+called with only the first min(m, last click + 1 + reads_below) drawn documents.
 """
 
 import ast
@@ -21,35 +25,49 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from multileave.errors import ImpressionError, MethodError, nearest
 from multileave.impression import Impression, Ints
-from multileave.kernels import Kernel, as_kernel
+from multileave.kernels import Kernel, as_kernel, kernel
 from multileave.methods._drawing import DrawPlan, plan_draw
 from multileave.methods._page import checked_position, page_size, position_of, read_pins
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
 from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
 
-__all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
+__all__ = ["Method", "Pareto", "get_method", "infer", "methods", "register", "warmup"]
 
+Pareto: TypeAlias = Literal["", "independent", "reader", "any reader"]
 RECOMMENDED = "recommended"  # what `get_method` calls the one method with that class variable
 NO_NOTE: Ints = np.zeros(0, dtype=np.int32)  # of all impressions of methods that keep none
+
+
+@kernel
+def expect_nothing(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Expect nothing: the balance of a method that does not say what is expected."""
+    return 0
 
 
 @dataclass(frozen=True)
 class Method:
     """A way to combine rankings into one list and to infer preferences from clicks on it.
 
-    A subclass is a frozen dataclass whose fields are the method's parameters. It states what it is
-    in the class variables below, gives `draw_kernel` and `credit_kernel` and, to be judged exactly by
-    `multileave.theory`, the definition:
+    A subclass is a frozen dataclass whose fields are the method's parameters. It states the facts about itself in the
+    class variables below, gives `draw_kernel`, `credit_kernel` and, for the balance checks, `balance_kernel`. To be
+    judged exactly by `multileave.theory` it has a definition:
 
         lists(rankings, k)   yields (drawn documents, note, probability as a Fraction)
         score(rankings, drawn, note, clicks, k)   the exact credits, or the matrix, for clicked positions
+
+    considerate: no document is shown above the best rank that any ranker gives it.
+    unbiased_lists: "any" lists, "k" for lists of k documents or more, "" if the method is biased.
+    clone_proof: copies of a ranker change no expected preference between the others.
+    proof: where these three and `pareto` are proved for every size. It counts only for the class that states it.
+    note_label: what the method notes for each document, in a word. note_is_ranker: the note is a ranker's position.
+    slow_to_compile: takes several seconds; studies compile it first.
     """
 
     name: ClassVar[str]
@@ -58,16 +76,29 @@ class Method:
     fidelity: ClassVar[str] = "unknown"
     reference: ClassVar[str] = ""
     recommended: ClassVar[bool] = False
-    unbiased_lists: ClassVar[str] = ""  # "any" lists, "k" for lists of k documents or more, "" if it is biased
-    clone_proof: ClassVar[bool] = False  # copies of a ranker change no expected preference between the others
+    unbiased_lists: ClassVar[str] = ""
+    clone_proof: ClassVar[bool] = False
+    proof: ClassVar[str] = ""
     most_rankers: ClassVar[int | None] = None
     keeps_ranks: ClassVar[bool] = True
     keeps_note: ClassVar[bool] = False
+    note_label: ClassVar[str] = ""
     note_is_ranker: ClassVar[bool] = False
     keeps_stat: ClassVar[int] = 0
     draw_reads_ranks: ClassVar[bool] = False
+    slow_to_compile: ClassVar[bool] = False
     draw_kernel: ClassVar[Kernel]
     credit_kernel: ClassVar[Kernel]
+    balance_kernel: ClassVar[Kernel] = expect_nothing
+
+    @property
+    def pareto(self) -> Pareto:
+        """The users for whom a ranker that Pareto dominates all others is proved to be preferred.
+
+        "independent": clicks at a rank depend on that rank and its document alone. "reader": as well users who read
+        downwards and stop no less after relevant documents. "any reader": wherever they stop. "": not proved.
+        """
+        return ""
 
     @property
     def outcome(self) -> Kind:
@@ -285,7 +316,7 @@ def register(cls: M) -> M:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier() or name == RECOMMENDED:
         raise MethodError(f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'.")
-    for step in ("draw_kernel", "credit_kernel"):
+    for step in ("draw_kernel", "credit_kernel", "balance_kernel"):
         function = inspect.getattr_static(cls, step, None)
         if isinstance(function, staticmethod):
             function = function.__func__
@@ -372,22 +403,3 @@ def _parse(spec: str) -> tuple[str, dict[str, Any]]:
 def _spell(name: str, values: dict[str, Any]) -> str:
     inside = ", ".join(f"{key}={value!r}" for key, value in values.items())
     return f"{name}({inside})" if inside else name
-
-
-def check_choice(method: Method, parameter: str, choices: Sequence[object]) -> None:
-    """Raise an error if a parameter is not one of the choices."""
-    value = getattr(method, parameter)
-    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
-        listed = ", ".join(map(repr, choices))
-        raise MethodError(
-            f"{method.name}: {parameter} is {value!r}; expected one of {listed}."
-            f"{nearest(value, [c for c in choices if isinstance(c, str)])}"
-        )
-
-
-def check_number(method: Method, parameter: str, least: float, most: float) -> None:
-    """Raise an error if a parameter is not a number in a range; keep it as a float."""
-    value = getattr(method, parameter)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value <= most:
-        raise MethodError(f"{method.name}: {parameter} is {value!r}; expected a number from {least:g} to {most:g}.")
-    object.__setattr__(method, parameter, float(value))

@@ -26,7 +26,8 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import (
     agreement,
@@ -35,6 +36,7 @@ from multileave.methods.pairwise_preference import (
     choice_lists,
     choice_set,
     draw_choices,
+    expect_choices,
 )
 
 __all__ = ["DepthPreference"]
@@ -100,8 +102,12 @@ class DepthPreference(Method):
     fidelity = "both, where clicks at a rank depend on that rank and its document alone"
     reference = "multileave2026"
     keeps_note = True
+    note_label = "choices"
+    proof = "docs/theory.md"
+    pareto = "independent"
     draw_kernel = draw_choices
     credit_kernel = credit_depths
+    balance_kernel = expect_choices
 
     depth: str = "top"
 

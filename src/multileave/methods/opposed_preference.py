@@ -29,9 +29,10 @@ from fractions import Fraction
 import numpy as np
 
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
-from multileave.methods.pairwise_preference import best_ranks, choice_lists, draw_choices
+from multileave.methods.pairwise_preference import best_ranks, choice_lists, draw_choices, expect_choices
 from multileave.outcome import Kind
 
 __all__ = ["OpposedPreference"]
@@ -95,13 +96,21 @@ class OpposedPreference(Method):
     fidelity = "both, for users who read downwards and stop no less after relevant documents"
     reference = "multileave2026"
     keeps_note = True
+    note_label = "choices"
+    proof = "docs/theory.md"
     draw_kernel = draw_choices
     credit_kernel = credit_opposed
+    balance_kernel = expect_choices
 
     pairs: str = "all"
 
     def __post_init__(self) -> None:
         check_choice(self, "pairs", PAIRS)
+
+    @property
+    def pareto(self) -> Pareto:
+        """Pairs with documents below a click need no assumption on where users stop."""
+        return "any reader" if self.pairs == "below" else "reader"
 
     @property
     def outcome(self) -> Kind:

@@ -32,11 +32,12 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.random import below
 
-__all__ = ["PairwisePreference", "choice_lists", "draw_choices"]
+__all__ = ["PairwisePreference", "choice_lists", "draw_choices", "expect_choices"]
 
 
 def choice_set(rankings: ExactRankings, x: int) -> Documents:
@@ -168,6 +169,32 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             add_agreements(weight, ranks[i], ranks[j], out)
 
 
+@kernel
+def expect_choices(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Observe at rank x, or only at rank 1, whether a ranker has the document in its top x; choices are uniform.
+
+    A ranker's top x has x documents, less those drawn before, and each is drawn with chance 1 / note[x - 1]. So a
+    document of rank q, drawn at rank y, lowers what is expected by these chances at all ranks from max(q, y + 1) on:
+    left[x] is their sum from x on, x from 1.
+    """
+    m, rankers = min(visible, len(ranks)) if every else min(1, len(ranks)), len(observed)
+    left = work_f[: m + 2]
+    left[m + 1] = 0.0
+    total = 0.0
+    for x in range(m, 0, -1):
+        if note[x - 1] <= 0:
+            return 0
+        left[x] = left[x + 1] + 1.0 / note[x - 1]
+        total += x / note[x - 1]
+    expected[:] = total
+    for y in range(1, m + 1):
+        for r in range(rankers):
+            rank = ranks[y - 1, r]
+            observed[r] += rank <= y
+            expected[r] -= left[min(max(rank, y + 1), m + 1)]
+    return 1 if m > 0 else 0
+
+
 @register
 @dataclass(frozen=True)
 class PairwisePreference(Method):
@@ -185,8 +212,11 @@ class PairwisePreference(Method):
     fidelity = "both, for independent clicks with pairs='local' or 'all'"
     reference = "oosterhuis2017"
     keeps_note = True
+    note_label = "choices"
+    proof = "docs/theory.md"
     draw_kernel = draw_choices
     credit_kernel = credit_pairs
+    balance_kernel = expect_choices
 
     pairs: str = "equation"
     hidden: bool = True
@@ -194,6 +224,11 @@ class PairwisePreference(Method):
     def __post_init__(self) -> None:
         check_choice(self, "pairs", ("equation", "local", "all"))
         check_choice(self, "hidden", (True, False))
+
+    @property
+    def pareto(self) -> Pareto:
+        """Not with the paper's equation, nor without the hidden document."""
+        return "independent" if self.hidden and self.pairs in ("local", "all") else ""
 
     @property
     def reads_below(self) -> int | None:
