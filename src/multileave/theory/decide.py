@@ -28,7 +28,7 @@ import numpy as np
 
 from multileave.theory.findings import Counterexample
 from multileave.theory.instances import dominators, relevant_sets
-from multileave.theory.property_table import Array, Table
+from multileave.theory.property_table import Array, PropertyTable
 from multileave.theory.users import Independent, User
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
 SIGMAS = 5.0
 
 
-def break_of_considerateness(table: Table) -> Counterexample | None:
+def break_of_considerateness(table: PropertyTable) -> Counterexample | None:
     """Return a list and a rank that no ranker justifies, or None."""
     for shown in table.lists:
         for rank, document in enumerate(shown, 1):
@@ -48,7 +48,7 @@ def break_of_considerateness(table: Table) -> Counterexample | None:
     return None
 
 
-def break_of_unbiasedness(table: Table) -> Counterexample | None:
+def break_of_unbiasedness(table: PropertyTable) -> Counterexample | None:
     """Return clicks, the same on every list, that prefer a ranker, or None."""
     totals = table.values.sum(axis=0)
     errors = _standard_errors(table, table.values)
@@ -64,7 +64,7 @@ def break_of_unbiasedness(table: Table) -> Counterexample | None:
     return None
 
 
-def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
+def break_of_pareto(table: PropertyTable, user: User | None) -> Counterexample | None:
     """Return relevant documents for which the dominating ranker does not win, or None."""
     linear = user is None and table.linear
     judged, asked = table.judged
@@ -83,7 +83,7 @@ def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
     return None
 
 
-def break_of_clone_proofness(alone: Table, beside: Table, copied: int) -> Counterexample | None:
+def break_of_clone_proofness(alone: PropertyTable, beside: PropertyTable, copied: int) -> Counterexample | None:
     """Return clicks for which a copy of one ranker changes what is expected between the others, or None.
 
     alone: the table of some rankers; beside: that of the same with a copy of one behind them.
@@ -116,7 +116,9 @@ def break_of_clone_proofness(alone: Table, beside: Table, copied: int) -> Counte
     return None
 
 
-def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Counterexample | None:
+def _break_for_user(
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User
+) -> Counterexample | None:
     expected = expected_preference(table, relevant, n, m, user)
     slack = 0.0
     if not table.exact:
@@ -130,7 +132,7 @@ def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, u
     )  # fmt: skip
 
 
-def expected_preference(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
+def expected_preference(table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
     """Return E[P_nm] of a user, from the table."""
     laws: dict[int, dict[int, Fraction]] = {}
     total = Fraction(0)
@@ -146,7 +148,7 @@ def expected_preference(table: Table, relevant: frozenset[object], n: int, m: in
 
 
 def _break_for_independent(
-    table: Table, relevant: frozenset[object], n: int, m: int, *, linear: bool
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, *, linear: bool
 ) -> Counterexample | None:
     triangles = corners(table.k)
     masks = table.relevance(relevant)
@@ -183,7 +185,7 @@ def corners(k: int) -> list[tuple[int, int]]:
     return found
 
 
-def _linear_corners(table: Table, masks: Array, entries: Array) -> Array:
+def _linear_corners(table: PropertyTable, masks: Array, entries: Array) -> Array:
     """Return the expectation at every corner from each rank's two coefficients."""
     on_relevant, on_other = [], []
     for x in range(table.k):
@@ -200,7 +202,7 @@ def _linear_corners(table: Table, masks: Array, entries: Array) -> Array:
 
 
 def _nearby_user(
-    table: Table, relevant: frozenset[object], n: int, m: int, corner: tuple[int, int]
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, corner: tuple[int, int]
 ) -> tuple[Independent, Fraction]:
     """Return a user inside the triangles, near a corner, for whom the expectation is not positive either."""
     wanted, other = corner
@@ -217,7 +219,7 @@ def _nearby_user(
     return user, value
 
 
-def _standard_errors(table: Table, values: Array) -> Array:
+def _standard_errors(table: PropertyTable, values: Array) -> Array:
     """Return how far from zero a simulated mean may be; zeros where the table is exact."""
     if table.exact:
         return np.zeros(values.shape[1:], dtype=values.dtype)
