@@ -268,7 +268,7 @@ def test_what_can_be_read_by_what():
     assert ml.infer(impression, positions=[0], method="opm").kind == "matrix"
     with pytest.raises(MethodError, match="rpm cannot infer impressions that ppm drew"):
         ml.infer(impression, positions=[0], method="rpm")
-    with pytest.raises(ml.ImpressionError, match="needs them for each"):
+    with pytest.raises(ml.ImpressionError, match="needs one for each"):
         ml.infer(tdm.combine(["ABC", "CBA"], k=2, seed=1), positions=[0], method="rpm")
 
 

@@ -109,16 +109,16 @@ class Method:
     def reads_below(self) -> int | None:
         """How many of the documents below the last click inference reads; None if all.
 
-        With a number the credits must be the same, to the last bit, when the drawn documents further down
-        are left out: `study` passes credit only those that are read.
+        With a number, credits must be the same to the last bit without the documents further down: `study` leaves
+        them out.
         """
         return None
 
     @property
     def reads_late(self) -> bool:
-        """Whether inference reads documents below the last click that no ranker places as high as it.
+        """Whether inference reads documents below the last click that no ranker places as high as the click.
 
-        If not, they may be left out of what it is given, and the documents below them moved up.
+        If not, `study` may leave them out and move up the documents below them.
         """
         return True
 
@@ -135,11 +135,11 @@ class Method:
         return min(k + self.beyond(), longest)
 
     def reads_to(self, k: int) -> int | None:
-        """Return how many ranks of a ranking decide the list and what is inferred from it; None if all do."""
+        """Return how many ranks of a ranking the draw and inference depend on; None if all."""
         return None
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
-        """Return how many integers and floats of scratch the kernels need; documents are those numbered."""
+        """Return how many integers and floats of scratch the kernels need, for that many numbered documents."""
         return 4 * (rankers + documents + k + 2), 4 * (rankers + documents + k + 2)
 
     def check_rankers(self, rankers: int) -> None:
@@ -148,7 +148,7 @@ class Method:
             able = [name for name, cls in methods().items() if cls.most_rankers is None]
             raise MethodError(
                 f"{self.name} compares exactly {self.most_rankers} rankers, and there are {rankers}. "
-                f"These compare any number: {', '.join(able)}."
+                f"Use a method that compares any number: {', '.join(able)}."
             )
 
     @functools.cached_property
@@ -167,7 +167,7 @@ class Method:
         return functools.lru_cache(1024)(functools.partial(plan_draw, self))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # not what is remembered
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is cached
 
     def __str__(self) -> str:
         return _spell(
@@ -176,7 +176,7 @@ class Method:
         )
 
     def rereads(self, drawn: "Method") -> "Method | None":
-        """Return what infers impressions that another method drew as this one would, None where that cannot be."""
+        """Return the method that infers as this one would from lists that another drew; None if that is impossible."""
         return self if drawn == self else None
 
     def combine(
@@ -189,14 +189,13 @@ class Method:
     ) -> Impression:
         """Draw one list of at most k documents to show to a user.
 
-        rankings: a mapping of ranker names to sequences of document ids, best first; a sequence of
-            such sequences (the rankers are then named "0", "1", ...); or an (R, n) integer array. A
-            ranker that did not answer may be mapped to None: it takes no part, and nothing is inferred
-            about it.
-        seed: an integer, a string or a `numpy.random.Generator`; the same seed draws the same list,
-            on every machine. None draws a new one.
-        pinned: documents to keep at positions counted from 0. They take up slots of the k, and no
-            part in the draw and in inference.
+        rankings: a mapping of ranker names to sequences of document ids, best first; a sequence of such sequences
+            (rankers are then named "0", "1", ...); or an (R, n) integer array. A ranker that did not answer may be
+            mapped to None: it takes no part, and nothing is inferred about it.
+        seed: an integer, a string or a `numpy.random.Generator`; the same seed draws the same list on every machine.
+            None draws a new one.
+        pinned: documents to keep at positions, counted from 0. They use up slots of the k, and take no part in the
+            draw and in inference.
 
         >>> from multileave import TeamDraft
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
@@ -239,8 +238,8 @@ class Method:
         rankers, m = len(impression.rankers), len(clicked)
         if (self.keeps_ranks and len(impression.ranks) != m) or (self.keeps_note and len(impression.note) != m):
             raise ImpressionError(
-                f"the impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
-                f"{m} drawn documents; {self.name} needs them for each. Was it made by another method?"
+                f"The impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
+                f"{m} drawn documents; {self.name} needs one for each. Infer with the method that drew the list."
             )
         if 0 in impression.lengths.tolist():
             return self._infer_present(impression, clicked)
@@ -274,10 +273,10 @@ def infer(
 ) -> Outcome:
     """Infer preferences between rankers from the clicks on an impression.
 
-    clicks: the ids of the clicked documents. Where no shown document has an integer as its id,
-        integers are positions in `impression.shown`, counted from 0.
+    clicks: the ids of the clicked documents. If no shown document has an integer id, integers are positions in
+        `impression.shown`, counted from 0.
     positions: positions of clicked documents, counted from 0, whatever the ids are.
-    method: infer as this method would, if it can read lists of the one that drew the impression: those of ppm, dpm
+    method: infer as this method would, if it can read lists of the method that drew the impression: those of ppm, dpm
         and opm are alike, and rpm reads a team draft whose impression holds ranks.
 
     Clicks on pinned documents count for no ranker; a document clicked twice counts once.
@@ -295,10 +294,10 @@ def infer(
 
 
 def reader_of(drawn: Method, wanted: Method) -> Method:
-    """Return what infers impressions of one method as another would, or raise an error."""
+    """Return the method that infers from lists of one method as another would, or raise an error."""
     reader = wanted.rereads(drawn)
     if reader is None:
-        raise MethodError(f"{wanted} cannot infer impressions that {drawn} drew: it needs to know other lists.")
+        raise MethodError(f"{wanted} cannot infer impressions that {drawn} drew: it needs lists of its own.")
     return reader
 
 
@@ -307,27 +306,27 @@ M = TypeVar("M", bound=type[Method])
 
 
 def register(cls: M) -> M:
-    """Add a method to those that `get_method`, the command line and the checks know.
+    """Register a method, so that `get_method`, the command line and the checks know it.
 
-    A decorator for a subclass of `Method`; its kernels may be plain functions.
+    A class decorator for subclasses of `Method`; the kernels may be plain functions.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Method)):
         raise MethodError(f"{cls!r} is not a subclass of Method; derive it from multileave.Method.")
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier() or name == RECOMMENDED:
-        raise MethodError(f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'.")
+        raise MethodError(f"{cls.__name__}.name is {name!r}; expected an identifier, such as 'ppm'.")
     for step in ("draw_kernel", "credit_kernel", "balance_kernel"):
         function = inspect.getattr_static(cls, step, None)
         if isinstance(function, staticmethod):
             function = function.__func__
         if not callable(function) and not isinstance(function, property):
-            raise MethodError(f"{cls.__name__} has no {step}; multileave.methods.base says what it is called with.")
+            raise MethodError(f"{cls.__name__} has no {step}; see multileave.methods.base for its arguments.")
         if not isinstance(function, property):
             setattr(cls, step, as_kernel(function))
     before = _registry.get(name)
     if before is not None and (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
         raise MethodError(
-            f"there is a method {name!r} already, {before.__module__}.{before.__qualname__}. Choose another name."
+            f"There already is a method {name!r}, {before.__module__}.{before.__qualname__}. Choose another name."
         )
     _registry[name] = cls
     _from_string.cache_clear()
@@ -335,14 +334,14 @@ def register(cls: M) -> M:
 
 
 def methods() -> dict[str, type[Method]]:
-    """Return all registered methods by name: the recommended first, then in the order of their registration."""
+    """Return all registered methods by name: the recommended one first, then in order of registration."""
     return dict(sorted(_registry.items(), key=lambda item: not item[1].recommended))
 
 
 def get_method(spec: str | Method) -> Method:
     """Return the method that a string such as ``"ppm"`` or ``"pm(tau=3.0)"`` names.
 
-    "recommended" names the method that we recommend: what every default of the library and the service is.
+    "recommended" is the method we recommend, the default of the library and the service.
 
     >>> str(get_method("recommended"))
     'rpm'
@@ -354,7 +353,7 @@ def get_method(spec: str | Method) -> Method:
     if isinstance(spec, Method):
         return spec
     if not isinstance(spec, str):
-        raise MethodError(f"a method is named by a string such as 'ppm', not by a {type(spec).__name__}.")
+        raise MethodError(f"The method is a {type(spec).__name__}; expected a Method or a string such as 'ppm'.")
     return _from_string(spec)
 
 
@@ -365,7 +364,9 @@ def _from_string(spec: str) -> Method:
     if name == RECOMMENDED:
         cls = next(cls for cls in _registry.values() if cls.recommended)
     if cls is None:
-        raise MethodError(f"there is no method {name!r}; there are {', '.join(_registry)}.{nearest(name, _registry)}")
+        raise MethodError(
+            f"There is no method {name!r}; expected one of {', '.join(_registry)}.{nearest(name, _registry)}"
+        )
     known = [f.name for f in fields(cls)]
     for argument in arguments:
         if argument not in known:
@@ -376,9 +377,9 @@ def _from_string(spec: str) -> Method:
 
 
 def warmup(specs: Iterable[str | Method] | None = None) -> None:
-    """Compile, or load from the cache, all that single calls of some methods (default: all) need.
+    """Compile, or load from the cache, what single calls of some methods (default: all) need.
 
-    For services, so that the first user does not wait.
+    Services call it at startup, so that the first user does not wait.
     """
     for spec in _registry if specs is None else specs:
         method = get_method(spec)

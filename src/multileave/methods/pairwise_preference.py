@@ -37,7 +37,7 @@ from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.random import below
 
-__all__ = ["PairwisePreference", "choice_lists", "draw_choices", "expect_choices"]
+__all__ = ["ChoiceMethod", "PairwisePreference", "choice_lists", "draw_choices"]
 
 
 def choice_set(rankings: ExactRankings, x: int) -> Documents:
@@ -57,6 +57,14 @@ def choice_lists(rankings: ExactRankings, length: int) -> Iterator[tuple[Documen
             yield from extend((*drawn, document), (*note, len(left)), probability / len(left))
 
     return extend((), (), Fraction(1))
+
+
+def chance_to_wait(rankings: ExactRankings, first: int, threshold: int) -> Fraction:
+    """Return w, the probability that a document that enters at rank `first` is not drawn above the threshold."""
+    chance = Fraction(1)
+    for x in range(first, threshold):
+        chance *= 1 - Fraction(1, len(choice_set(rankings, x)) - x + 1)
+    return chance
 
 
 def preferred_pairs(rule: str, length: int, clicks: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -195,9 +203,32 @@ def expect_choices(ranks, lengths, note, visible, every, params, observed, expec
     return 1 if m > 0 else 0
 
 
+@dataclass(frozen=True)
+class ChoiceMethod(Method):
+    """A method that draws uniformly from the choice sets, with one hidden document."""
+
+    considerate = True
+    keeps_note = True
+    note_label = "choices"
+    draw_kernel = draw_choices
+    balance_kernel = expect_choices
+
+    def beyond(self) -> int:
+        """One document is hidden: without it a ranker that is better only at rank k would not be found."""
+        return 1
+
+    def rereads(self, drawn: Method) -> Method | None:
+        """Lists of uniform choices are alike, whichever method infers from them."""
+        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
+
+    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+        """Yield every (list, numbers of choices, probability)."""
+        return choice_lists(rankings, k + self.beyond())
+
+
 @register
 @dataclass(frozen=True)
-class PairwisePreference(Method):
+class PairwisePreference(ChoiceMethod):
     """Pairwise preference multileaving, "ppm".
 
     pairs: which documents clicks prefer to which: "equation", "local" or "all".
@@ -206,17 +237,12 @@ class PairwisePreference(Method):
 
     name = "ppm"
     title = "Pairwise Preference Multileaving"
-    considerate = True
     unbiased_lists = "any"
     clone_proof = True
     fidelity = "both, for independent clicks with pairs='local' or 'all'"
     reference = "oosterhuis2017"
-    keeps_note = True
-    note_label = "choices"
     proof = "docs/theory.md"
-    draw_kernel = draw_choices
     credit_kernel = credit_pairs
-    balance_kernel = expect_choices
 
     pairs: str = "equation"
     hidden: bool = True
@@ -245,16 +271,8 @@ class PairwisePreference(Method):
         return (float(("equation", "local", "all").index(self.pairs)),)
 
     def beyond(self) -> int:
-        """One document is hidden, unless told otherwise."""
+        """One document is hidden, unless `hidden` is False."""
         return int(self.hidden)
-
-    def rereads(self, drawn: Method) -> Method | None:
-        """Lists of uniform choices are alike, whichever method infers from them."""
-        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
-
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, numbers of choices, probability)."""
-        return choice_lists(rankings, k + self.beyond())
 
     def score(
         self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
@@ -266,9 +284,7 @@ class PairwisePreference(Method):
             first, threshold = int(min(best[i], best[j])), int(max(best[i], best[j]))
             if min(i, j) + 1 < threshold:
                 continue
-            weight = Fraction(1)
-            for x in range(first, threshold):
-                weight *= 1 - Fraction(1, len(choice_set(rankings, x)) - x + 1)
+            weight = chance_to_wait(rankings, first, threshold)
             for n, ranking in enumerate(rankings):
                 place_i, place_j = rank_in(ranking, drawn[i]), rank_in(ranking, drawn[j])
                 scores[n] += ((place_i < place_j) - (place_i > place_j)) / weight
