@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from multileave.theory.instances import dominators, instances, relevant_sets
 from multileave.theory.users import PRESETS, Cascade
-from multileave.theory.weightings import Condition, coefficients, decide
+from weightings import Condition, coefficients, decide
 
 THREE = ("perfect", "navigational", "informational")
 SIZES = ((3, 2), (3, 3), (4, 2))

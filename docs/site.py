@@ -13,6 +13,7 @@ import mkdocs_gen_files
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "multileave": "The flow, from rankings to a verdict.",
+    "multileave.errors": "Everything multileave raises on purpose.",
     "multileave.testing": "The contract that every method must pass.",
     "multileave.theory": "Properties of methods, decided exactly.",
     "multileave.stats": "Tallies, confidence intervals and verdicts.",

@@ -55,10 +55,13 @@ def test_every_reference_key_is_in_the_bibliography():
 def test_the_public_names_are_few_and_there():
     import multileave as ml
 
-    assert len(ml.__all__) <= 33
+    assert 20 <= len(ml.__all__) <= 25
     assert list(ml.__all__) == sorted(ml.__all__)
-    for name in ml.__all__:
+    for name in (*ml.__all__, *ml.errors.__all__):
         assert hasattr(ml, name)
+    assert set(ml.__all__) <= set(dir(ml))
+    with pytest.raises(AttributeError, match="has no attribute 'nearest'"):
+        _ = ml.nearest
 
 
 def test_every_method_stands_in_the_readme():

@@ -116,14 +116,14 @@ def test_k_larger_than_what_there_is_gives_a_shorter_list():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ([], "from a dictionary, not from a list"),
+        ([], "is a list; expected a dictionary"),
         ({}, "'version' is None; expected 1"),
         (data(version=2), "format version 2; this multileave reads up to 1. Upgrade"),
         (data(version="1"), "'version' is '1'"),
         (data(version=True), "'version' is True"),
         ({key: value for key, value in data().items() if key != "ranks"}, "no 'ranks'"),
         (data(rankers=["a"]), "'rankers' is"),
-        (data(rankers=["a", "a", "b"]), "two or more different names"),
+        (data(rankers=["a", "a", "b"]), "two or more distinct names"),
         (data(rankers=["a", [], "b"]), "'rankers' is"),
         (data(method=3), "'method' is 3; expected a str"),
         (data(k=-1), "'k' is -1"),
@@ -155,7 +155,7 @@ def test_malformed_dictionaries_are_refused(bad, message):
 
 def test_an_impression_without_the_evidence_of_its_method_is_refused():
     bare = data(ranks=[], note=[])
-    with pytest.raises(ml.ImpressionError, match="0 rows of ranks and 0 notes for 3 drawn documents; ppm needs them"):
+    with pytest.raises(ml.ImpressionError, match="0 rows of ranks and 0 notes for 3 drawn documents; ppm needs one"):
         ml.infer(ml.Impression.from_dict(bare), positions=[0])
 
 

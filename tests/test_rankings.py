@@ -10,7 +10,6 @@ import pytest
 import multileave as ml
 from multileave.impression import ABSENT
 from multileave.methods import base
-from multileave.numbering import take_codes
 
 pytestmark = pytest.mark.fast
 
@@ -49,21 +48,31 @@ def test_a_method_whose_draw_reads_ranks_may_keep_none():
 
 
 @pytest.mark.parametrize("flags", [{}, {"keeps_ranks": False}, {"draw_reads_ranks": True}])
-def test_a_draw_that_reads_no_order_may_keep_and_read_ranks_or_not(flags):
-    cls = dataclass(frozen=True)(type("Unordered", (ml.Probabilistic,), {"name": "unordered", **flags}))
+def test_a_draw_of_whole_rankings_may_keep_and_read_ranks_or_not(flags):
+    cls = dataclass(frozen=True)(type("Whole", (ml.Probabilistic,), {"name": "whole", **flags}))
     rankings = [list("abcdefgh"), list("hgf"), list("bdfhacegi")]
-    impression, ordered = (method.combine(rankings, 5, seed=3) for method in (cls(), ml.Probabilistic()))
-    assert impression.shown == ordered.shown
-    assert impression.ranks.tolist() == (ordered.ranks.tolist() if cls.keeps_ranks else [])
+    impression, plain = (method.combine(rankings, 5, seed=3) for method in (cls(), ml.Probabilistic()))
+    assert impression.shown == plain.shown
+    assert impression.ranks.tolist() == (plain.ranks.tolist() if cls.keeps_ranks else [])
     with pytest.raises(ml.RankingsError, match="lists document 'h' twice"):
         cls().combine([*rankings, list("ahh")], 2, seed=3)
 
 
-def test_codes_taken_for_numbers_end_where_rankings_do():
-    top, entering = np.full((2, 3), 7, dtype=np.int32), np.zeros(3, dtype=np.int32)
-    take_codes(np.array([[0, 1, 2], [2, 9, 9]]), np.array([3, 1], dtype=np.int32), top, entering, 3)
-    assert top.tolist() == [[0, 1, 2], [2, -1, -1]]
-    assert entering.tolist() == [3, 3, 3]
+@pytest.mark.parametrize("other", ["a\0b", "", "é", "\ud800", 1, None, b"a", ("a",)])
+def test_strings_are_compared_with_anything_as_python_does(other):
+    rankings = {"x": ["a", other, "b"], "y": ["b", other, "a"]}
+    assert set(ml.PairwisePreference().combine(rankings, 3, seed=1).drawn) == {"a", other, "b"}
+
+
+def test_a_string_of_another_class_is_shown_as_it_was_given():
+    class Key(str):
+        pass
+
+    key = Key("b")
+    rankings = {"x": ["a", key, "c"], "y": ["c", "b", "a"]}
+    shown = ml.TeamDraft().combine(rankings, 3, seed=2).shown
+    assert sorted(shown) == ["a", "b", "c"]
+    assert next(d for d in shown if d == "b") is key
 
 
 def test_of_equal_documents_that_are_no_strings_the_first_is_shown():

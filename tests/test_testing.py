@@ -130,9 +130,9 @@ def test_plain_functions_will_do_as_kernels():
     ("make", "message"),
     [
         (lambda: ml.register(int), "not a subclass of Method"),
-        (lambda: broken(name="no name"), "a method's name is an identifier"),
+        (lambda: broken(name="no name"), "expected an identifier"),
         (lambda: broken(draw_kernel=draw_choices), "has no credit_kernel"),
-        (lambda: broken(name="ppm", draw_kernel=draw_choices, credit_kernel=credit_pairs), "a method 'ppm' already"),
+        (lambda: broken(name="ppm", draw_kernel=draw_choices, credit_kernel=credit_pairs), "already is a method 'ppm'"),
     ],
 )
 def test_registering_nonsense_is_refused(make, message):

@@ -1,4 +1,4 @@
-"""multileave finds out which ranker users prefer, from their clicks, for two rankers or for forty.
+"""multileave finds out which ranker users prefer, from their clicks, for two rankers or forty.
 
 rankings --combine--> Impression --(shown to a user)--> clicks --infer--> Outcome --add--> Tally --> Verdict
 
@@ -16,19 +16,8 @@ dense > bm25
 
 from typing import TYPE_CHECKING, Any
 
-from multileave.errors import (
-    ClicksError,
-    ContractError,
-    DataError,
-    ImpressionError,
-    MethodError,
-    MissingExtra,
-    MultileaveError,
-    MultileaveWarning,
-    RankingsError,
-    SeedError,
-    TallyError,
-)
+from multileave import errors
+from multileave.errors import MultileaveError, MultileaveWarning
 from multileave.impression import Impression
 from multileave.kernels import kernel
 from multileave.methods import (
@@ -56,15 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Balanced",
-    "ClicksError",
-    "ContractError",
-    "DataError",
     "DepthPreference",
     "Impression",
-    "ImpressionError",
     "Method",
-    "MethodError",
-    "MissingExtra",
     "MultileaveError",
     "MultileaveWarning",
     "OpposedPreference",
@@ -73,12 +56,9 @@ __all__ = [
     "PairwisePreference",
     "PreferenceBalanced",
     "Probabilistic",
-    "RankingsError",
     "RoundPreference",
     "SampleScored",
-    "SeedError",
     "Tally",
-    "TallyError",
     "TeamDraft",
     "Verdict",
     "__version__",
@@ -91,12 +71,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import statistics when they are first asked for: to combine and to infer takes none."""
+    """Import statistics when they are first used, as combining and inferring need none; find errors in their module."""
     if name in ("Tally", "Verdict"):
         from multileave import stats
 
         globals()[name] = value = getattr(stats, name)
         return value
+    if name in errors.__all__:
+        return getattr(errors, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -3,15 +3,15 @@
     MultileaveError
     ├── RankingsError    (ValueError)   rankings, k or pinned slots that cannot be combined
     ├── MethodError      (ValueError)   an unknown method or parameter, or one that cannot do what is asked
-    ├── ImpressionError  (ValueError)   a dictionary that is not an impression this version can read
-    ├── ClicksError      (ValueError)   clicks on what was not shown
+    ├── ImpressionError  (ValueError)   a dictionary that this version cannot read as an impression
+    ├── ClicksError      (ValueError)   clicks on documents that were not shown
     ├── SeedError        (ValueError)   a seed that is neither an integer, a string nor a Generator
     ├── TallyError       (ValueError)   outcomes that do not belong together, or too few for a verdict
-    ├── DataError        (ValueError)   learning-to-rank data or settings of a study that make no sense
+    ├── DataError        (ValueError)   invalid learning-to-rank data or study settings
     ├── ContractError    (AssertionError)  a method that breaks the contract of all methods
-    └── MissingExtra     (ImportError)  an optional part that is not installed
+    └── MissingExtra     (ImportError)  an optional dependency that is not installed
 
-Every message says what was found, what was expected and what to do.
+Every message says what is wrong, what was expected and what to do.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,6 @@ __all__ = [
     "RankingsError",
     "SeedError",
     "TallyError",
-    "nearest",
 ]
 
 
@@ -41,7 +40,7 @@ class RankingsError(MultileaveError, ValueError):
 
 
 class MethodError(MultileaveError, ValueError):
-    """An unknown method or parameter, or a method that cannot do what is asked of it."""
+    """An unknown method or parameter, or a method that cannot do what is asked."""
 
 
 class ImpressionError(MultileaveError, ValueError):
@@ -61,30 +60,30 @@ class TallyError(MultileaveError, ValueError):
 
 
 class DataError(MultileaveError, ValueError):
-    """Learning-to-rank data, or settings of a study, that make no sense."""
+    """Invalid learning-to-rank data or study settings."""
 
 
 class ContractError(MultileaveError, AssertionError):
-    """A method that breaks the contract which every method must pass."""
+    """A method that breaks the contract of all methods."""
 
 
 class MissingExtra(MultileaveError, ImportError):
-    """An optional part that is not installed; the message holds the install line."""
+    """An optional dependency that is not installed; the message names the pip command."""
 
 
 class MultileaveWarning(UserWarning):
-    """Something works, but not as well as it should."""
+    """Something works, but not as well as it should: slower, or with less certainty."""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return a hint such as ``" Did you mean 'ppm'?"``, or nothing if no known name is near.
+    """Return a hint such as ``" Did you mean 'ppm'?"``, or nothing if no known name is close.
 
     >>> nearest("pppm", ["ppm", "tdm"])
     " Did you mean 'ppm'?"
     >>> nearest("zzz", ["ppm", "tdm"])
     ''
     """
-    import difflib  # here, as most programs make no mistake
+    import difflib  # only when something is misspelled
 
     found = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" Did you mean {found[0]!r}?" if found else ""

@@ -21,19 +21,18 @@ Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Impression:
-    """A result list with the evidence that inference needs.
+    """A result list with everything that inference needs.
 
     rankers: the names of the R rankers.
     method: the method with all its parameters, as `get_method` reads it.
-    k: the length that was asked for, without pinned slots.
-    shown: the ids the user sees, best first, pinned ones included.
+    k: the requested length, without pinned slots.
+    shown: the ids the user sees, best first, including pinned ones.
     hidden: ids that were drawn after the last visible one and not shown (ppm: one).
     pinned: (position, id) of results that took no part in the comparison.
-    lengths: int32 (R,), how many documents each ranker returned; 0: it did not answer, and takes no part.
-    ranks: int32 (m, R), the rank from 1 of each drawn document (shown, then hidden, pinned left out)
-        in every ranking, ABSENT where it is not in it; (0, R) for methods that do not need it.
-    note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of
-        choices), or (0,).
+    lengths: int32 (R,), how many documents each ranker returned; 0 if it did not answer and takes no part.
+    ranks: int32 (m, R), the rank from 1 of each drawn document (shown, then hidden, without pinned) in every ranking,
+        ABSENT if the ranking lacks it; (0, R) for methods that do not need ranks.
+    note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of choices), or (0,).
     stat: figures of the draw worth reporting (om: the slack and the number of lists).
     """
 
@@ -50,18 +49,18 @@ class Impression:
 
     @property
     def drawn(self) -> tuple[Hashable, ...]:
-        """The drawn documents in order: the shown ones without the pinned, then the hidden."""
+        """The drawn documents in order: shown, without pinned, then hidden."""
         if not self.pinned:
             return self.shown + self.hidden
         fixed = {position for position, _ in self.pinned}
         return tuple(d for position, d in enumerate(self.shown) if position not in fixed) + self.hidden
 
     def until(self, delivered: int) -> "Impression":
-        """Return the impression of a user who was given the first `delivered` results only, such as its first page.
+        """Return the impression of a user who received only the first `delivered` results, such as the first page.
 
-        As many documents stay hidden, drawn next, as had been hidden of the whole list. For one fixed number, such as
-        the first page, inference from it is as good as from the whole. Where users decide how much is delivered,
-        infer from the whole, with what was not delivered as unclicked: a guarantee for users who stop needs that.
+        As many documents stay hidden as were hidden in the whole list. For a fixed number, such as the first page,
+        inference is as good as from the whole list. If users decide how much they receive, infer from the whole list
+        and treat the rest as unclicked: guarantees for users who stop need that.
 
         >>> from multileave import PairwisePreference
         >>> whole = PairwisePreference().combine({"bm25": "abcdef", "dense": "fedcba"}, k=4, seed=1)
@@ -85,14 +84,14 @@ class Impression:
         )
 
     def among(self, rankers: Sequence[str], *, note_is_ranker: bool) -> "Impression":
-        """Return the impression among more rankers, or fewer; those added returned nothing.
+        """Return the impression for more rankers, which returned nothing, or for fewer.
 
-        note_is_ranker: the method's notes are positions of rankers, and are moved as well.
+        note_is_ranker: the method's notes are positions of rankers, and change as well.
         """
         here = {name: position for position, name in enumerate(self.rankers)}
         lengths = np.zeros(len(rankers), dtype=np.int32)
         ranks = np.full((len(self.ranks), len(rankers)), ABSENT, dtype=np.int32)
-        moved = np.full(len(self.rankers) + 1, -1, dtype=np.int32)  # the last stands for no ranker
+        moved = np.full(len(self.rankers) + 1, -1, dtype=np.int32)  # the last is for no ranker
         for place, name in enumerate(rankers):
             if name in here:
                 lengths[place] = self.lengths[here[name]]
@@ -102,12 +101,12 @@ class Impression:
         return replace(self, rankers=tuple(rankers), lengths=lengths, ranks=ranks, note=note)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the impression as plain values that JSON can hold; absent documents have rank 0."""
+        """Return the impression as plain values for JSON; absent documents have rank 0."""
         for document in (*self.shown, *self.hidden):
             if not isinstance(document, str | int | float | bool | None):
                 raise ImpressionError(
-                    f"document {document!r} is a {type(document).__name__}; an impression can be written only if "
-                    "its document ids are strings or numbers. Use str ids in the rankings."
+                    f"Document {document!r} is a {type(document).__name__}; an impression can only be written if its "
+                    "document ids are strings or numbers. Use str ids in the rankings."
                 )
         ranks = np.where(self.ranks == ABSENT, 0, self.ranks)
         return {
@@ -126,7 +125,7 @@ class Impression:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Impression":
-        """Return the impression that `to_dict` wrote, checked."""
+        """Return the impression that `to_dict` wrote, after validation."""
         return _read(data)
 
     def __eq__(self, other: object) -> bool:
@@ -147,25 +146,25 @@ class Impression:
 def _read(data: Mapping[str, Any]) -> Impression:
     if not isinstance(data, Mapping):
         raise ImpressionError(
-            f"an impression is read from a dictionary, not from a {type(data).__name__}. Parse its JSON first."
+            f"The impression is a {type(data).__name__}; expected a dictionary. Parse its JSON first."
         )
     version = data.get("version")
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise ImpressionError(
-            f"this impression has format version {version}; this multileave reads up to {FORMAT_VERSION}. "
+            f"The impression has format version {version}; this multileave reads up to {FORMAT_VERSION}. "
             "Upgrade multileave."
         )
     if version != FORMAT_VERSION or isinstance(version, bool):
         raise ImpressionError(
-            f"'version' is {version!r}; expected {FORMAT_VERSION}. Is this a dictionary written by Impression.to_dict?"
+            f"'version' is {version!r}; expected {FORMAT_VERSION}. Pass a dictionary written by Impression.to_dict."
         )
     rankers = tuple(_field(data, "rankers", list))
     if len(rankers) < 2 or not all(isinstance(name, str) for name in rankers) or len(set(rankers)) < len(rankers):
-        raise _malformed("rankers", "two or more different names", data)
+        raise _malformed("rankers", "two or more distinct names", data)
     method = _field(data, "method", str)
     k = _field(data, "k", int)
     if k < 0:
-        raise _malformed("k", "an integer from 0", data)
+        raise _malformed("k", "an integer of at least 0", data)
     shown = tuple(_field(data, "shown", list))
     hidden = tuple(_field(data, "hidden", list))
     documents = (*shown, *hidden)
@@ -238,6 +237,6 @@ def _malformed(name: str, expected: str, data: Mapping[str, Any]) -> ImpressionE
     found = repr(data[name])
     found = found if len(found) <= 80 else found[:77] + "..."
     return ImpressionError(
-        f"the impression's {name!r} is {found}; expected {expected}. "
-        "Is this a dictionary written by Impression.to_dict, unchanged?"
+        f"The impression's {name!r} is {found}; expected {expected}. "
+        "Pass a dictionary written by Impression.to_dict, unchanged."
     )

@@ -1,21 +1,18 @@
 """Kernels: plain functions that are compiled when they are first called, once per machine.
 
-Numba costs 0.3 s to import and seconds to compile, so nothing of it may happen at import time:
-`kernel` only remembers the function. At the first call the function is rebuilt with the kernels it
-names replaced by their compiled selves, and compiled into a cache of our own.
+Importing Numba takes 0.3 s and compiling takes seconds, so neither happens at import time: `kernel` only remembers the
+function. At the first call the function is rebuilt with the kernels it names replaced by their compiled selves, and
+compiled into a cache of our own.
 
-The cache is a user directory. A kernel's place in it is a hash of the source files of every kernel
-that it can reach, of Numba's and of Python's version: Numba itself looks only at the file of the
-outermost function, and would keep a loop that inlined an edited kernel of another file.
+The cache is a directory of the user. A kernel's place in it is a hash of the source files of all kernels that it can
+reach and of the versions of Numba and Python. Numba's own cache looks only at the file of the outermost function, and
+would keep a loop that inlined an edited kernel of another file.
 
-A loop that is the same for every method names `draw` and `credit` as globals that stand for nothing;
-`Kernel.bind` compiles it with a method's own kernels in their place. The parts are inlined as if they
-had been written there, and unlike a closure the result is found again in the cache.
+A loop that is the same for every method names `draw` and `credit` as globals that stand for nothing; `Kernel.bind`
+compiles it with a method's own kernels in their place. Unlike a closure, the result is found again in the cache.
 
-Two things that Numba does for every function cost more than our kernels themselves. It counts references
-to arrays, atomically, for every view and call: kernels are compiled without (`_nrt`), as their arrays
-belong to the caller, unless one allocates. And it makes wrappers for Python and C, more code than a small
-kernel has: a kernel that another one names is compiled without.
+Numba counts references to arrays, atomically, for every view and call. Our arrays belong to the caller, so kernels
+that do not allocate are compiled without (the private option `_nrt`): this makes the study loop 1.3 to 2 times as fast.
 """
 
 import functools
@@ -31,29 +28,26 @@ from typing import Any
 
 from multileave.errors import MultileaveWarning
 
-__all__ = ["Kernel", "cache_directory", "inlined", "kernel"]
+__all__ = ["Kernel", "as_kernel", "cache_directory", "kernel"]
 
 _lock = threading.RLock()
 
-# A kernel that names one of these needs references to be counted. Others that do are found when they
-# cannot be compiled without; these are only found sooner.
+# A kernel that names one of these needs reference counts. Others are found because they do not compile without, which
+# takes longer and is not cached.
 ALLOCATING = {"arange", "copy", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"}
 
 
 class Kernel:
     """A function of arrays and numbers that is compiled when it is first called.
 
-    Inside a kernel only NumPy arrays, numbers and other kernels may be used, and it returns numbers. If
-    it cannot be compiled it runs as plain Python, with one warning.
+    A kernel may use NumPy arrays, numbers and other kernels, and returns numbers. If it cannot be compiled, it runs as
+    plain Python, with one warning.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None, *, inlined: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
         self.function = function
-        self.inlined = inlined
         self.parts = parts or {}
-        self._forms: dict[tuple[bool, bool], Callable[..., Any]] = {}
+        self._forms: dict[bool, Callable[..., Any]] = {}
         self._compiled: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
@@ -64,7 +58,7 @@ class Kernel:
         except Exception as error:
             if not _is_numbas(error):
                 raise
-            self._compiled = self._form(called=True, counting=True)  # perhaps it allocates
+            self._compiled = self._form(counting=True)  # perhaps it allocates
         try:
             return self._compiled(*arguments)
         except Exception as error:
@@ -76,7 +70,7 @@ class Kernel:
                 MultileaveWarning,
                 stacklevel=2,
             )
-            self._compiled = _uncompiled(self._rebuilt(self._named_kernels(), "plain"))
+            self._compiled = _uncompiled(self._rebuilt(self._named_kernels()))
         return self._compiled(*arguments)
 
     def __get__(self, instance: object, owner: type | None = None) -> "Kernel":
@@ -103,17 +97,16 @@ class Kernel:
         """The compiled function, made when first asked for."""
         if self._compiled is None:
             allocates = any(_global_names(part.function.__code__) & ALLOCATING for part in self._reachable())
-            self._compiled = self._form(called=True, counting=allocates)
+            self._compiled = self._form(counting=allocates)
         return self._compiled
 
-    def _form(self, *, called: bool, counting: bool) -> Callable[..., Any]:
-        """Return the function compiled to be called from Python, or else to be part of another kernel."""
-        form = called, counting
-        if form not in self._forms:
+    def _form(self, *, counting: bool) -> Callable[..., Any]:
+        """Return the function compiled with or without reference counts."""
+        if counting not in self._forms:
             with _lock:
-                if form not in self._forms:
-                    self._forms[form] = self._compile(called=called, counting=counting)
-        return self._forms[form]
+                if counting not in self._forms:
+                    self._forms[counting] = self._compile(counting=counting)
+        return self._forms[counting]
 
     def _named_kernels(self) -> dict[str, "Kernel"]:
         """Return the kernels this function names, by their names."""
@@ -134,32 +127,21 @@ class Kernel:
         for part in self._named_kernels().values():
             yield from part._reachable(seen)
 
-    def _compile(self, *, called: bool, counting: bool) -> Callable[..., Any]:
+    def _compile(self, *, counting: bool) -> Callable[..., Any]:
         import numba
 
-        parts = {
-            name: part._form(called=name in self.parts, counting=counting)  # what is bound, Python calls as well
-            for name, part in self._named_kernels().items()
-        }
-        function = self._rebuilt(parts, f"{called} {counting}")
+        parts = {name: part._form(counting=counting) for name, part in self._named_kernels().items()}
+        function = self._rebuilt(parts, str(counting))
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return _uncompiled(function)
         directory = self._directory()
-        options: dict[str, Any] = {
-            "cache": directory is not None,
-            "error_model": "numpy",
-            "nogil": True,
-            "_nrt": counting,
-            "forceinline": called or self.inlined,
-            "no_cpython_wrapper": not called,
-            "no_cfunc_wrapper": True,
-        }
         with _numba_cache(numba.config, directory):
+            options: Any = {"cache": directory is not None, "error_model": "numpy", "nogil": True, "_nrt": counting}
             compiled: Callable[..., Any] = numba.njit(**options)(function)
         return compiled
 
-    def _rebuilt(self, parts: dict[str, Any], form: str) -> types.FunctionType:
-        """Return the function with the kernels it names replaced, named so that the cache tells it apart."""
+    def _rebuilt(self, parts: dict[str, Any], form: str = "") -> types.FunctionType:
+        """Return the function with the kernels it names replaced, under a name of its own in the cache."""
         function = types.FunctionType(
             self.function.__code__,
             {**self.function.__globals__, **parts},
@@ -172,7 +154,7 @@ class Kernel:
         return function
 
     def _directory(self) -> Path | None:
-        """Return the directory for this kernel's machine code, or None where there can be none."""
+        """Return the directory for this kernel's machine code, or None if it cannot be cached."""
         import platform
 
         import numba
@@ -180,7 +162,7 @@ class Kernel:
         functions = [part.function for part in self._reachable()]
         sources = sorted({function.__code__.co_filename for function in functions})
         if not all(map(os.path.isfile, sources)) or not all(f.__module__ in sys.modules for f in functions):
-            return None  # typed at a prompt: another process could not find it again
+            return None  # typed at a prompt: another process could not find it
         base = cache_directory()
         if base is None:
             return None
@@ -191,7 +173,7 @@ class Kernel:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Mark a function as a kernel: compiled when it is first called.
+    """Mark a function as a kernel, to be compiled when it is first called.
 
     >>> @kernel
     ... def twice(x):
@@ -202,18 +184,13 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function)
 
 
-def inlined(function: Callable[..., Any]) -> Kernel:
-    """Mark a function as a kernel that is inlined wherever another names it, also where the compiler would not."""
-    return Kernel(function, inlined=True)
-
-
 def as_kernel(function: "Kernel | Callable[..., Any]") -> Kernel:
     """Return the function as a kernel, whichever it was."""
     return function if isinstance(function, Kernel) else Kernel(function)
 
 
 def cache_directory() -> Path | None:
-    """Return the directory of compiled code, or None, with one warning, where none is writable.
+    """Return the directory for compiled code, or None, with one warning, if it is not writable.
 
     It is ``$MULTILEAVE_CACHE_DIR``, or ``multileave`` in the user's cache directory.
     """
@@ -241,8 +218,8 @@ def _writable(directory: str) -> Path | None:
         tempfile.TemporaryFile(dir=directory).close()
     except OSError as error:
         warnings.warn(
-            f"compiled code cannot be kept in {directory!r} ({error}), so every process compiles anew; "
-            "set MULTILEAVE_CACHE_DIR to a writable directory",
+            f"Compiled code cannot be cached in {directory!r} ({error}), so every process compiles again. "
+            "Set MULTILEAVE_CACHE_DIR to a writable directory.",
             MultileaveWarning,
             stacklevel=2,
         )
@@ -272,7 +249,7 @@ def _digest(source: str) -> bytes:
 
 @functools.cache
 def _bound(loop: Kernel, parts: tuple[tuple[str, Kernel], ...]) -> Kernel:
-    return Kernel(loop.function, {**loop.parts, **dict(parts)}, inlined=loop.inlined)
+    return Kernel(loop.function, {**loop.parts, **dict(parts)})
 
 
 def _global_names(code: types.CodeType) -> set[str]:

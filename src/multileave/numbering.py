@@ -1,6 +1,7 @@
-"""Documents of one query by number: how a draw and inference know them.
+"""The documents of one query by number, as kernels know them.
 
-Documents are integers here, whatever they stand for: ids of the user's, or codes from 0 on, one for each document.
+Documents are numbered by the best rank that any ranker gives them, so those that some ranker places at rank x or above
+are the numbers 0 to entering[x - 1] - 1: the choice sets of ppm, and what a considerate method may show at x.
 """
 
 import numpy as np
@@ -8,11 +9,11 @@ import numpy as np
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 
-__all__ = ["number_documents", "rank_documents", "rank_numbered", "table_size", "take_codes"]
+__all__ = ["number_documents", "rank_documents", "table_size"]
 
 
 def table_size(entries: int) -> int:
-    """Return how long a hash table is: a power of two at least twice as large, so that its chains stay short."""
+    """Return the length of a hash table: a power of two, more than twice the entries, so that chains stay short."""
     return 1 << int(2 * entries).bit_length()
 
 
@@ -24,11 +25,11 @@ def _slot(document, slots):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def number_documents(ids, lengths, check, direct, top, entering, documents, slots):  # type: ignore[no-untyped-def]
-    """Number documents column by column; return the row of a repeat if `check`, else -1.
+def number_documents(ids, lengths, check, top, entering, documents, slots):  # type: ignore[no-untyped-def]
+    """Number documents column by column; if `check`, return the first row with a repeat, otherwise -1.
 
-    `slots` i4 has numbers plus one: if `direct` an entry for every integer that `ids` may hold, else a hash table of
-    `table_size(top.size)` entries.
+    ids i8[R, n], lengths i4[R]. top i4[R, depth], entering i4[depth], documents i8[R * depth] are filled.
+    slots i4: a hash table of `table_size(top.size)` entries that holds numbers plus one.
     """
     rankers, depth = top.shape
     mask = np.uint64(len(slots) - 1)
@@ -40,9 +41,9 @@ def number_documents(ids, lengths, check, direct, top, entering, documents, slot
                 top[r, x] = -1
                 continue
             document = ids[r, x]
-            slot = np.uint64(document) if direct else _slot(document, slots)
+            slot = _slot(document, slots)
             number = slots[slot]
-            while number > 0 and not direct and documents[np.uint64(number - 1)] != document:
+            while number > 0 and documents[np.uint64(number - 1)] != document:
                 slot = (slot + np.uint64(1)) & mask
                 number = slots[slot]
             if number == 0:
@@ -63,21 +64,11 @@ def number_documents(ids, lengths, check, direct, top, entering, documents, slot
 
 
 @kernel
-def take_codes(codes, lengths, top, entering, count):  # type: ignore[no-untyped-def]
-    """Take `count` codes as they are for numbers, where these need not be in the order of the best ranks."""
-    rankers, depth = top.shape
-    for x in range(depth):
-        entering[x] = count
-        for r in range(rankers):
-            top[r, x] = codes[r, x] if x < lengths[r] else -1
-
-
-@kernel
 def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
-    """Find the ranks of the wanted documents; return the row of a repeat, else -1.
+    """Fill ranks i4[m, R] with the ranks of the wanted documents; return the first row with a repeat, otherwise -1.
 
-    `slots` i8 is a hash table of `table_size(max(lengths))` entries; an entry is a row's number in the upper
-    half and a rank in the lower, so that it need not be cleared between rows.
+    slots i8: a hash table of `table_size(max(lengths))` entries. An entry has a row's number in its upper half and a
+    rank in its lower, so the table need not be cleared between rows.
     """
     mask = np.uint64(len(slots) - 1)
     slots[:] = 0
@@ -100,21 +91,4 @@ def rank_documents(ids, lengths, wanted, ranks, slots):  # type: ignore[no-untyp
                     ranks[i, r] = rank
                     break
                 slot = (slot + np.uint64(1)) & mask
-    return -1
-
-
-@kernel
-def rank_numbered(numbers, lengths, wanted, ranks, slots):  # type: ignore[no-untyped-def]
-    """Find the ranks of the wanted numbers as `rank_documents` does, with an entry in `slots` for every number."""
-    slots[:] = 0
-    for r in range(len(lengths)):
-        stamp = (r + 1) << 32
-        for x in range(lengths[r]):
-            number = np.uint64(numbers[r, x])
-            if slots[number] >= stamp:
-                return r
-            slots[number] = stamp | (x + 1)
-        for i in range(len(wanted)):
-            found = slots[np.uint64(wanted[i])]
-            ranks[i, r] = found & 0xFFFFFFFF if found >= stamp else ABSENT
     return -1

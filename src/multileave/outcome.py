@@ -13,8 +13,7 @@ __all__ = ["ADDING", "Kind", "Outcome", "how_to_compare", "preference_matrix"]
 Kind: TypeAlias = Literal["difference", "sign", "matrix"]
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
-# Credits of equal value may differ by rounding, as their parts are added in another order; the sign
-# of a difference this small is taken to be zero.
+# Equal credits may differ by rounding if their parts were added in another order; smaller differences are ties.
 TOLERANCE = 1e-14
 
 
@@ -22,8 +21,8 @@ TOLERANCE = 1e-14
 class Outcome:
     """One impression's preferences between rankers.
 
-    `values` are one credit per ranker, shape (R,), whose differences ("difference") or signs of
-    differences ("sign") are the preferences, or the preferences themselves ("matrix"), shape (R, R).
+    values: one credit per ranker, shape (R,), whose differences ("difference") or signs of differences ("sign") are the
+        preferences; or the preferences themselves ("matrix"), shape (R, R).
 
     >>> Outcome(("bm25", "dense"), "difference", np.array([1.0, 0.25])).preferences
     array([[ 0.  ,  0.75],
@@ -36,7 +35,7 @@ class Outcome:
 
     @property
     def preferences(self) -> Floats:
-        """Antisymmetric (R, R) array: [n, m] > 0 where ranker n is preferred to m."""
+        """Antisymmetric (R, R) array: [n, m] > 0 if ranker n is preferred to m."""
         return preference_matrix(self.kind, self.values)
 
     def __eq__(self, other: object) -> bool:
@@ -59,7 +58,7 @@ class Outcome:
 
 
 def preference_matrix(kind: Kind, values: Floats) -> Floats:
-    """Return the (R, R) preferences for a method's credits, or the matrix it was given."""
+    """Return the (R, R) preferences for a method's credits or matrix."""
     if kind == "matrix":
         return values
     difference = values[:, None] - values[None, :]
@@ -78,7 +77,7 @@ def add_credits(values, total):  # type: ignore[no-untyped-def]
 
 @kernel
 def how_to_compare(credits):  # type: ignore[no-untyped-def]
-    """Return the largest difference that is rounding, and whether so few have credit that others can be skipped."""
+    """Return the largest difference that counts as a tie, and whether few rankers have credit."""
     largest = 0.0
     some = 0
     for n in range(len(credits)):
@@ -91,8 +90,8 @@ def how_to_compare(credits):  # type: ignore[no-untyped-def]
 def add_signs(values, total):  # type: ignore[no-untyped-def]
     """Add the signs of the differences of one impression's (1, R) credits to an (R, R) total.
 
-    Where few rankers have credit only their rows and columns change. Otherwise all R columns are added, though
-    those above the diagonal would do: rows of one length are faster.
+    If few rankers have credit, only their rows and columns change. Otherwise all R columns are added: rows of equal
+    length are faster than a triangle.
     """
     rankers = total.shape[0]
     credits = values[0]
@@ -120,5 +119,5 @@ def add_matrix(values, total):  # type: ignore[no-untyped-def]
             total[n, m] += values[n, m]
 
 
-# What adds up the values of impressions, by their kind.
+# The kernels that add up the values of impressions, by kind.
 ADDING: dict[Kind, Kernel] = {"difference": add_credits, "sign": add_signs, "matrix": add_matrix}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import multileave as ml
 from multileave import theory
 from multileave.errors import MethodError
-from multileave.methods.round_preference import add_leads
+from multileave.methods.round_preference import expect_leads
 from multileave.theory.proofs import proved
 from multileave.theory.users import PRESETS
 
@@ -159,7 +159,8 @@ def test_leads_of_rounds():
     ranks = np.array([[1, 2, 3], [2, 1, ml.impression.ABSENT], [3, 3, 1], [4, 4, ml.impression.ABSENT]], dtype=np.int32)
     for every, observed, expected in ((False, [1, 0, 1], [1 / 2] * 3), (True, [2, 1, 2], [1.0] * 3)):
         own, due = np.zeros((2, 3))
-        assert add_leads(ranks, np.array([0, 0, 1, 1]), every, own, due) == 1 + every
+        note, lengths = np.array([0, 0, 1, 1], dtype=np.int32), np.full(3, 4, dtype=np.int32)
+        assert expect_leads(ranks, lengths, note, 4, every, np.zeros(2), own, due, np.zeros(6)) == 1 + every
         assert own.tolist() == observed
         assert due.tolist() == expected
 
@@ -267,7 +268,7 @@ def test_what_can_be_read_by_what():
     assert ml.infer(impression, positions=[0], method="opm").kind == "matrix"
     with pytest.raises(MethodError, match="rpm cannot infer impressions that ppm drew"):
         ml.infer(impression, positions=[0], method="rpm")
-    with pytest.raises(ml.ImpressionError, match="needs them for each"):
+    with pytest.raises(ml.ImpressionError, match="needs one for each"):
         ml.infer(tdm.combine(["ABC", "CBA"], k=2, seed=1), positions=[0], method="rpm")
 
 

@@ -1,13 +1,11 @@
 """Replay looks at the health of a log as a tally does that is told every impression."""
 
 import numpy as np
-import pytest
 from replay_logs import make_log
 
 import multileave as ml
 from multileave.methods.base import methods
 from multileave.replay import JOINED, replay, to_row, write_parquet
-from multileave.replay.inferring.health_counts import sum_of_chances
 
 
 def told(log, action="click"):
@@ -76,11 +74,3 @@ def test_a_page_that_is_shown_to_everybody_is_told(tmp_path):
     [comparison] = found.to_dict()["comparisons"]
     assert any("drawn anew for every user" in warning for warning in comparison["verdict"]["warnings"])
     assert comparison["verdict"]["health"]["first"]["p"] < 0.001
-
-
-@pytest.mark.fast
-@pytest.mark.parametrize("tau", [0.0, 0.5, 1.0, 3.0, 30.0])
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 100_000])
-def test_the_sum_of_chances_has_ten_digits(tau, size):
-    expected = (np.arange(1, size + 1) ** -tau).sum()
-    assert sum_of_chances(size, tau) == pytest.approx(expected, rel=1e-9)

@@ -106,7 +106,7 @@ def test_without_the_hidden_document_pareto_is_lost(k, count):
 
 
 def test_linear_credit_covers_dependent_clicks():
-    assert "depends on nothing but the rank and relevance" in theory.check("ppm(pairs='all')").pareto.covers
+    assert "depends only on the rank and relevance" in theory.check("ppm(pairs='all')").pareto.covers
     assert theory.check("ppm").pareto.covers == "users with independent clicks"
 
 

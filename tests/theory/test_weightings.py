@@ -1,6 +1,8 @@
 """Weightings of pairs: one is found where one is known, and refuted, in Fractions, where none can be."""
 
+import runpy
 from fractions import Fraction as F
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +10,9 @@ import multileave as ml
 from multileave import theory
 from multileave.theory.instances import dominators, instances, relevant_sets
 from multileave.theory.users import PRESETS
-from multileave.theory.weightings import Condition, coefficients, decide
 
+RESEARCH = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "weightings.py"), run_name="weightings")
+Condition, coefficients, decide = (RESEARCH[name] for name in ("Condition", "coefficients", "decide"))
 FIRST_AND_GONE = theory.Cascade(click=(0, 1), stop=(0, 1))
 IMPOSSIBLE = [
     Condition(tuple(map(tuple, rankings)), 4, frozenset(relevant), (0, 1), user, strict)

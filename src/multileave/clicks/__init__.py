@@ -1,4 +1,4 @@
-"""Users: compiled models of who clicks what."""
+"""Click models: simulated users, compiled."""
 
 from multileave.clicks.cascade import USERS, Cascade, cascade_clicks, user
 from multileave.clicks.position import PositionBased, position_clicks

@@ -1,9 +1,9 @@
 """Cascade users, and the presets of the paper's experiments [guo2009], [oosterhuis2017].
 
-A user examines the shown documents from the top. An examined document of grade g is clicked with
-probability click[g]; after a click the user stops with probability stop[g], otherwise goes on to the
-next document. Both public simulators let users stop after any examined document, clicked or not;
-``anywhere=True`` does as they do, the default as the paper says.
+A user examines the shown documents from the top. An examined document of grade g is clicked with probability click[g];
+after a click the user stops with probability stop[g], and otherwise goes on to the next document. Both public
+simulators let users stop after any examined document, clicked or not: ``anywhere=True`` follows them, the default
+follows the paper. `multileave.theory.Cascade` is the same user in exact arithmetic.
 
 Every user model is a value with `grades`, `parameters` and `kernel`, which the study's loop calls as
 
@@ -13,7 +13,7 @@ with the grades of the m drawn documents, of which the user sees the first `visi
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -51,8 +51,8 @@ class Cascade:
     """A user who examines documents from the top.
 
     click: the probability of a click on an examined document, by grade from 0.
-    stop: the probability to stop after a click, by grade from 0.
-    anywhere: stop after any examined document, clicked or not, with that probability.
+    stop: the probability of stopping after a click, by grade from 0.
+    anywhere: the user may stop after any examined document, clicked or not.
 
     >>> Cascade(click=(0.05, 0.95), stop=(0.2, 0.9)).grades
     2
@@ -70,46 +70,20 @@ class Cascade:
         if len(self.click) != len(self.stop):
             raise DataError(
                 f"click has {len(self.click)} probabilities and stop has {len(self.stop)}; expected one of each "
-                "for every grade. Give both the same length."
+                "for every grade. Make them the same length."
             )
         if not isinstance(self.anywhere, bool):
             raise DataError(f"anywhere is {self.anywhere!r}; expected True or False.")
 
     @property
     def grades(self) -> int:
-        """How many grades of relevance this user tells apart."""
+        """How many grades of relevance this user distinguishes."""
         return len(self.click)
 
     @functools.cached_property
     def parameters(self) -> Floats:
         """The parameters as the array that the kernel reads."""
         return np.array([float(self.anywhere), *self.click, *self.stop])
-
-    def law(self, labels: Sequence[int], visible: int | None = None) -> dict[tuple[int, ...], float]:
-        """Return the probability of every click vector on documents of these grades, by enumeration.
-
-        >>> Cascade(click=(0.0, 1.0), stop=(0.0, 0.25)).law([1, 0, 1])
-        {(1, 0, 0): 0.25, (1, 0, 1): 0.75}
-        """
-        seen = len(labels) if visible is None else min(visible, len(labels))
-        total: dict[tuple[int, ...], float] = {}
-
-        def examine(clicks: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
-            if len(clicks) == seen:
-                yield clicks, 1.0
-                return
-            grade = labels[len(clicks)]
-            for clicked, chance in ((1, self.click[grade]), (0, 1.0 - self.click[grade])):
-                stop = self.stop[grade] if clicked or self.anywhere else 0.0
-                yield (*clicks, clicked), chance * stop
-                for rest, probability in examine((*clicks, clicked)):
-                    yield rest, chance * (1.0 - stop) * probability
-
-        for clicks, probability in examine(()):
-            if probability > 0.0:
-                vector = clicks + (0,) * (len(labels) - len(clicks))
-                total[vector] = total.get(vector, 0.0) + probability
-        return total
 
 
 def _probabilities(name: str, values: object) -> tuple[float, ...]:
@@ -146,18 +120,18 @@ USERS = (*_PRESETS, "almost_random", "random")
 def user(name: str, grades: int = 5, *, anywhere: bool = False) -> Cascade:
     """Return a preset user for data with that many grades of relevance.
 
-    "perfect", "navigational" and "informational" are the paper's, for 2, 3 or 5 grades, with growing
-    noise; for other numbers of grades they lie on straight lines between those for 5. "almost_random"
-    clicks with .4 to .6, rising with the grade, and stops with .5 after a click [hofmann2013]; "random"
-    clicks with .5 whatever the grade and never stops: under it no ranker is better than another.
+    "perfect", "navigational" and "informational" are the paper's, for 2, 3 or 5 grades, with increasing noise; for
+    other numbers of grades the values for 5 are interpolated. "almost_random" clicks with .4 to .6, rising with the
+    grade, and stops with .5 after a click [hofmann2013]; "random" clicks with .5 whatever the grade and never stops,
+    so no ranker is better than another.
 
     >>> user("navigational", 2)
     Cascade(click=(0.05, 0.95), stop=(0.2, 0.9), anywhere=False)
     """
     if name not in USERS:
-        raise DataError(f"there is no user {name!r}; there are {', '.join(USERS)}.{nearest(name, USERS)}")
+        raise DataError(f"There is no user {name!r}; expected one of {', '.join(USERS)}.{nearest(name, USERS)}")
     if isinstance(grades, bool) or not isinstance(grades, int) or not 2 <= grades <= 256:
-        raise DataError(f"grades is {grades!r}; expected a number of grades of relevance, from 2 to 256.")
+        raise DataError(f"grades is {grades!r}; expected the number of grades of relevance, from 2 to 256.")
     if name == "random":
         return Cascade((0.5,) * grades, (0.0,) * grades, anywhere)
     if name == "almost_random":

@@ -1,13 +1,12 @@
-"""Position-based users [richardson2007]: whether a rank is looked at depends on the rank alone.
+"""Position-based users [richardson2007]: whether a rank is examined depends on the rank alone.
 
-A document at rank x is examined with probability examine[x - 1], independently of all others, and an
-examined document of grade g is clicked with probability click[g].
+A document at rank x is examined with probability examine[x - 1], independently of all others, and an examined document
+of grade g is clicked with probability click[g].
 """
 
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -37,13 +36,13 @@ def position_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[n
 
 @dataclass(frozen=True)
 class PositionBased:
-    """A user who looks at each rank with a probability of its own.
+    """A user who examines each rank with a probability of its own.
 
     click: the probability of a click on an examined document, by grade from 0.
-    examine: the probability to examine a rank, from rank 1; ranks past the end are never seen.
+    examine: the probability of examining a rank, from rank 1; ranks past the end are never seen.
 
-    >>> PositionBased(click=(0.1, 0.9), examine=(1.0, 0.5)).law([1, 0])[1, 0]
-    0.855
+    >>> PositionBased(click=(0.1, 0.9), examine=(1.0, 0.5)).grades
+    2
     """
 
     click: tuple[float, ...]
@@ -64,26 +63,10 @@ class PositionBased:
 
     @property
     def grades(self) -> int:
-        """How many grades of relevance this user tells apart."""
+        """How many grades of relevance this user distinguishes."""
         return len(self.click)
 
     @functools.cached_property
     def parameters(self) -> Floats:
         """The parameters as the array that the kernel reads."""
         return np.array([float(self.grades), *self.click, *self.examine])
-
-    def law(self, labels: Sequence[int], visible: int | None = None) -> dict[tuple[int, ...], float]:
-        """Return the probability of every click vector on documents of these grades, by enumeration."""
-        seen = len(labels) if visible is None else min(visible, len(labels))
-        chances = [
-            self.examine[x] * self.click[grade] if x < min(seen, len(self.examine)) else 0.0
-            for x, grade in enumerate(labels)
-        ]
-        law = {}
-        for clicks in product((1, 0), repeat=len(labels)):
-            probability = 1.0
-            for clicked, chance in zip(clicks, chances, strict=True):
-                probability *= chance if clicked else 1.0 - chance
-            if probability > 0.0:
-                law[clicks] = probability
-        return law

@@ -32,6 +32,7 @@ from multileave.errors import RankingsError, nearest
 from multileave.impression import Impression
 from multileave.methods.base import Method, get_method, infer
 from multileave.random import Seed
+from multileave.rankings import with_pins
 from multileave.stats import Tally
 
 __all__ = ["Multisearch", "ResultPage", "Retriever", "combine_answers", "document_id"]
@@ -287,12 +288,7 @@ def combine_answers(
         impression = method.combine(rankings, k, seed=seed, pinned=pinned)
         return impression, impression.shown, None
     name = control if control in rankings else next(iter(rankings), None)
-    pins = pinned or {}
-    shown = [document for document in rankings.get(name or "", ()) if document not in set(pins.values())]
-    del shown[max(k - len(pins), 0) :]
-    for position in sorted(pins):
-        shown.insert(position, pins[position])
-    return None, tuple(shown), name
+    return None, tuple(with_pins(rankings.get(name or "", ()), pinned or {}, k)), name
 
 
 def _finish(result: Any) -> list[Any]:

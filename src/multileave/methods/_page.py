@@ -1,4 +1,4 @@
-"""A result page as users give it, checked: its size, what is pinned on it and what was clicked."""
+"""What users say about a result page, checked: its size, its pinned documents and its clicks."""
 
 import operator
 from collections.abc import Hashable, Mapping
@@ -9,11 +9,11 @@ import numpy as np
 from multileave.errors import ClicksError, RankingsError
 from multileave.methods.exact import Documents
 
-__all__ = ["checked_position", "page_size", "place_pins", "position_of", "read_pins"]
+__all__ = ["checked_position", "page_size", "position_of", "read_pins"]
 
 
 def position_of(shown: Documents, click: Hashable) -> int:
-    """Return the position of a clicked document, or the position itself where documents are no integers."""
+    """Return the position of a clicked document, or the click itself if it is a position and no id is an integer."""
     try:
         return shown.index(click)
     except ValueError:
@@ -21,38 +21,38 @@ def position_of(shown: Documents, click: Hashable) -> int:
     if isinstance(click, int | np.integer) and not any(isinstance(d, int | np.integer) for d in shown):
         return checked_position(shown, click)
     raise ClicksError(
-        f"document {click!r} was clicked but not shown; shown were {', '.join(map(repr, shown[:10]))}"
+        f"Document {click!r} was clicked but not shown; shown were {', '.join(map(repr, shown[:10]))}"
         f"{', ...' if len(shown) > 10 else ''}. Pass ids of shown documents, or positions=[...]."
     )
 
 
 def checked_position(shown: Documents, position: Any) -> int:
-    """Return a clicked position as an integer; raise an error where the list has none such."""
+    """Return a clicked position as an integer; raise an error if the list does not have it."""
     try:
         found = operator.index(position)
     except TypeError:
         found = -1
     if not 0 <= found < len(shown):
         raise ClicksError(
-            f"position {position!r} was clicked; the list has positions 0 to {len(shown) - 1}. "
-            "Positions are integers and count from 0."
+            f"Position {position!r} was clicked; the list has positions 0 to {len(shown) - 1}. "
+            "Pass integers, counted from 0."
         )
     return found
 
 
 def page_size(k: Any) -> int:
-    """Return k as an integer; raise an error where it is no number of results."""
+    """Return k as an integer; raise an error if it is not a number of results."""
     try:
         size = operator.index(k)
     except TypeError:
         size = 0
     if not 1 <= size < 2**20:
-        raise RankingsError(f"k is {k!r}; expected an integer from 1, the number of results on a page.")
+        raise RankingsError(f"k is {k!r}; expected an integer of at least 1, the number of results on a page.")
     return size
 
 
 def read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
-    """Return the pinned documents by position, the uppermost first; raise an error where they fit no page of k."""
+    """Return the pinned documents by position, top first; raise an error if they do not fit on a page of k."""
     if not isinstance(pinned, Mapping):
         raise RankingsError(
             f"pinned is a {type(pinned).__name__}; expected positions mapped to documents, such as {{0: 'ad-17'}}."
@@ -60,25 +60,12 @@ def read_pins(pinned: Mapping[int, Hashable], k: int) -> dict[int, Hashable]:
     for position in pinned:
         if not isinstance(position, int | np.integer) or not 0 <= position < k:
             raise RankingsError(
-                f"pinned position is {position!r}; with k={k} the positions are 0 to {k - 1}. Move it, or raise k."
+                f"A pinned position is {position!r}; with k={k} positions are 0 to {k - 1}. Move it, or raise k."
             )
     try:
         repeated = len(set(pinned.values())) < len(pinned)
     except TypeError:
-        raise RankingsError("a pinned document is not hashable; pass its id, such as a string.") from None
+        raise RankingsError("A pinned document is not hashable; pass its id, such as a string.") from None
     if repeated:
-        raise RankingsError("pinned holds a document twice; a document is shown once. Remove the repeat.")
+        raise RankingsError("pinned holds a document twice; a document is shown only once. Remove the repeat.")
     return {int(position): pinned[position] for position in sorted(pinned)}
-
-
-def place_pins(
-    ids: list[Hashable], pins: dict[int, Hashable]
-) -> tuple[list[Hashable], tuple[tuple[int, Hashable], ...]]:
-    """Put pinned documents among the drawn; where there are too few documents a pin moves up."""
-    shown = list(ids)
-    placed = []
-    for position, document in pins.items():
-        position = min(position, len(shown))
-        shown.insert(position, document)
-        placed.append((position, document))
-    return shown, tuple(placed)

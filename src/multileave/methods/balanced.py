@@ -12,6 +12,7 @@ from fractions import Fraction
 from multileave.kernels import kernel
 from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
+from multileave.methods.team_draft import expect_first_pick
 from multileave.random import below
 
 __all__ = ["Balanced", "balanced_lists", "draw_balanced"]
@@ -77,8 +78,10 @@ class Balanced(Method):
     fidelity = "both fail"
     reference = "joachims2003"
     most_rankers = 2
+    proof = "docs/theory.md"
     draw_kernel = draw_balanced
     credit_kernel = credit_tops
+    balance_kernel = expect_first_pick
 
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, no note, probability)."""

@@ -1,22 +1,23 @@
-"""What a method is, the list of all methods, and the two steps every method shares: combine and infer.
+"""What a method is, the registry of all methods, and the two steps that they share: combine and infer.
 
-A method is an immutable value in one file: parameters, a definition in Fractions, two kernels.
+A method is an immutable value in one file: its parameters, the facts about it, a definition in Fractions and kernels.
 
     draw(top, entering, ranks, lengths, k, params, rng, shown, note, stat, work_i, work_f) -> m
-        top i4[R, depth]   document numbers, -1 past the end      entering i4[depth]  see `rankings`
+        top i4[R, depth]   document numbers, -1 past the end      entering i4[depth]  see `numbering`
         ranks i4[U, R]     ranks of the numbered documents, only if `draw_reads_ranks`, else i4[0, R]
         lengths i4[R]      k                                      params f8[p]        rng u8[4]
         shown, note i4[k + beyond]   out: document numbers and notes of the m drawn documents
         stat f8[2]         out: figures worth reporting           work_i, work_f      scratch, not cleared
     credit(ranks, lengths, note, clicks, k, params, out, work_i, work_f)
         ranks i4[m, R]     note i4[m]     clicks u1[m]     out f8[R], or f8[R, R] for a "matrix", zeroed
+    balance(ranks, lengths, note, visible, every, params, observed, expected, work_f) -> whether anything is expected
+        observed, expected f8[R]     out, zeroed: what was drawn for each ranker, and what was expected given the
+                                     rankings, in the first place or, if `every`, in all `visible` places
+        work_f f8[visible + 2]       scratch
 
-Documents are numbered in the order in which they enter, rank by rank; a draw to which any order is the same says
-`draw_reads_order = False`, and reads no more of entering than its last.
-
-Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are
-visible. Ranks are 1-based, ABSENT for a document that a ranker did not return. Where the class gives a number as
-`reads_below`, credit may be called with only the first min(m, last click + 1 + reads_below) drawn documents.
+Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are visible. Ranks are
+1-based, ABSENT for a document that a ranker did not return. If the class gives a number as `reads_below`, credit may be
+called with only the first min(m, last click + 1 + reads_below) drawn documents.
 """
 
 import ast
@@ -24,36 +25,49 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from multileave.errors import ImpressionError, MethodError, nearest
 from multileave.impression import Impression, Ints
-from multileave.kernels import Kernel, as_kernel
-from multileave.methods._drawing import Plan, plan
-from multileave.methods._page import checked_position, page_size, place_pins, position_of, read_pins
+from multileave.kernels import Kernel, as_kernel, kernel
+from multileave.methods._drawing import DrawPlan, plan_draw
+from multileave.methods._page import checked_position, page_size, position_of, read_pins
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
-from multileave.rankings import RankingsLike, Source, read_rankings
-from multileave.strings import Longs
+from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
 
-__all__ = ["Method", "get_method", "infer", "methods", "register", "warmup"]
+__all__ = ["Method", "Pareto", "get_method", "infer", "methods", "register", "warmup"]
 
+Pareto: TypeAlias = Literal["", "independent", "reader", "any reader"]
 RECOMMENDED = "recommended"  # what `get_method` calls the one method with that class variable
 NO_NOTE: Ints = np.zeros(0, dtype=np.int32)  # of all impressions of methods that keep none
+
+
+@kernel
+def expect_nothing(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Expect nothing: the balance of a method that does not say what is expected."""
+    return 0
 
 
 @dataclass(frozen=True)
 class Method:
     """A way to combine rankings into one list and to infer preferences from clicks on it.
 
-    A subclass is a frozen dataclass whose fields are the method's parameters. It states what it is
-    in the class variables below, gives `draw_kernel` and `credit_kernel` and, to be judged exactly by
-    `multileave.theory`, the definition:
+    A subclass is a frozen dataclass whose fields are the method's parameters. It states the facts about itself in the
+    class variables below, gives `draw_kernel`, `credit_kernel` and, for the balance checks, `balance_kernel`. To be
+    judged exactly by `multileave.theory` it has a definition:
 
         lists(rankings, k)   yields (drawn documents, note, probability as a Fraction)
         score(rankings, drawn, note, clicks, k)   the exact credits, or the matrix, for clicked positions
+
+    considerate: no document is shown above the best rank that any ranker gives it.
+    unbiased_lists: "any" lists, "k" for lists of k documents or more, "" if the method is biased.
+    clone_proof: copies of a ranker change no expected preference between the others.
+    proof: where these three and `pareto` are proved for every size. It counts only for the class that states it.
+    note_label: what the method notes for each document, in a word. note_is_ranker: the note is a ranker's position.
+    slow_to_compile: takes several seconds; studies compile it first.
     """
 
     name: ClassVar[str]
@@ -62,17 +76,29 @@ class Method:
     fidelity: ClassVar[str] = "unknown"
     reference: ClassVar[str] = ""
     recommended: ClassVar[bool] = False
-    unbiased_lists: ClassVar[str] = ""  # "any" lists, "k" for lists of k documents or more, "" if it is biased
-    clone_proof: ClassVar[bool] = False  # copies of a ranker change no expected preference between the others
+    unbiased_lists: ClassVar[str] = ""
+    clone_proof: ClassVar[bool] = False
+    proof: ClassVar[str] = ""
     most_rankers: ClassVar[int | None] = None
     keeps_ranks: ClassVar[bool] = True
     keeps_note: ClassVar[bool] = False
+    note_label: ClassVar[str] = ""
     note_is_ranker: ClassVar[bool] = False
     keeps_stat: ClassVar[int] = 0
-    draw_reads_order: ClassVar[bool] = True
     draw_reads_ranks: ClassVar[bool] = False
+    slow_to_compile: ClassVar[bool] = False
     draw_kernel: ClassVar[Kernel]
     credit_kernel: ClassVar[Kernel]
+    balance_kernel: ClassVar[Kernel] = expect_nothing
+
+    @property
+    def pareto(self) -> Pareto:
+        """The users for whom a ranker that Pareto dominates all others is proved to be preferred.
+
+        "independent": clicks at a rank depend on that rank and its document alone. "reader": as well users who read
+        downwards and stop no less after relevant documents. "any reader": wherever they stop. "": not proved.
+        """
+        return ""
 
     @property
     def outcome(self) -> Kind:
@@ -83,16 +109,16 @@ class Method:
     def reads_below(self) -> int | None:
         """How many of the documents below the last click inference reads; None if all.
 
-        With a number the credits must be the same, to the last bit, when the drawn documents further down
-        are left out: `study` passes credit only those that are read.
+        With a number, credits must be the same to the last bit without the documents further down: `study` leaves
+        them out.
         """
         return None
 
     @property
     def reads_late(self) -> bool:
-        """Whether inference reads documents below the last click that no ranker places as high as it.
+        """Whether inference reads documents below the last click that no ranker places as high as the click.
 
-        If not, they may be left out of what it is given, and the documents below them moved up.
+        If not, `study` may leave them out and move up the documents below them.
         """
         return True
 
@@ -109,11 +135,11 @@ class Method:
         return min(k + self.beyond(), longest)
 
     def reads_to(self, k: int) -> int | None:
-        """Return how many ranks of a ranking decide the list and what is inferred from it; None if all do."""
+        """Return how many ranks of a ranking the draw and inference depend on; None if all."""
         return None
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
-        """Return how many integers and floats of scratch the kernels need; documents are those numbered."""
+        """Return how many integers and floats of scratch the kernels need, for that many numbered documents."""
         return 4 * (rankers + documents + k + 2), 4 * (rankers + documents + k + 2)
 
     def check_rankers(self, rankers: int) -> None:
@@ -122,7 +148,7 @@ class Method:
             able = [name for name, cls in methods().items() if cls.most_rankers is None]
             raise MethodError(
                 f"{self.name} compares exactly {self.most_rankers} rankers, and there are {rankers}. "
-                f"These compare any number: {', '.join(able)}."
+                f"Use a method that compares any number: {', '.join(able)}."
             )
 
     @functools.cached_property
@@ -136,12 +162,12 @@ class Method:
         return _spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
 
     @functools.cached_property
-    def _plan(self) -> Callable[[int, int, int], Plan]:
-        """`plan` for this method, remembered for the sizes that were lately asked for."""
-        return functools.lru_cache(1024)(functools.partial(plan, self))
+    def _plan(self) -> Callable[[int, int, int], DrawPlan]:
+        """`plan_draw` for this method, cached for recent sizes."""
+        return functools.lru_cache(1024)(functools.partial(plan_draw, self))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # not what is remembered
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is cached
 
     def __str__(self) -> str:
         return _spell(
@@ -150,7 +176,7 @@ class Method:
         )
 
     def rereads(self, drawn: "Method") -> "Method | None":
-        """Return what infers impressions that another method drew as this one would, None where that cannot be."""
+        """Return the method that infers as this one would from lists that another drew; None if that is impossible."""
         return self if drawn == self else None
 
     def combine(
@@ -163,14 +189,13 @@ class Method:
     ) -> Impression:
         """Draw one list of at most k documents to show to a user.
 
-        rankings: a mapping of ranker names to sequences of document ids, best first; a sequence of
-            such sequences (the rankers are then named "0", "1", ...); or an (R, n) integer array. A
-            ranker that did not answer may be mapped to None: it takes no part, and nothing is inferred
-            about it.
-        seed: an integer, a string or a `numpy.random.Generator`; the same seed draws the same list,
-            on every machine. None draws a new one.
-        pinned: documents to keep at positions counted from 0. They take up slots of the k, and no
-            part in the draw and in inference.
+        rankings: a mapping of ranker names to sequences of document ids, best first; a sequence of such sequences
+            (rankers are then named "0", "1", ...); or an (R, n) integer array. A ranker that did not answer may be
+            mapped to None: it takes no part, and nothing is inferred about it.
+        seed: an integer, a string or a `numpy.random.Generator`; the same seed draws the same list on every machine.
+            None draws a new one.
+        pinned: documents to keep at positions, counted from 0. They use up slots of the k, and take no part in the
+            draw and in inference.
 
         >>> from multileave import TeamDraft
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
@@ -184,10 +209,8 @@ class Method:
         k = size - len(pins)
         drawn, note, ranks, stat = self._draw(source, k, state)
         ids = source.decoded(drawn)
-        shown = ids[:k]
-        placed: tuple[tuple[int, Hashable], ...] = ()
-        if pins:
-            shown, placed = place_pins(shown, pins)
+        shown = with_pins(ids[:k], pins, size) if pins else ids[:k]
+        placed = tuple((shown.index(document), document) for document in pins.values())
         found = Impression(
             source.names, self.spelled, k, tuple(shown), tuple(ids[k:]), placed, source.lengths, ranks, note, stat
         )
@@ -202,9 +225,8 @@ class Method:
         drawn = np.empty(made.longs, dtype=np.int64)
         stat = np.empty(made.floats)
         m = made.draw(
-            array, source.lengths, source.codes, k, made.depth, made.tables, self.draw_reads_order,
-            self.draw_reads_ranks, self.parameters, state, note, ranks, drawn,
-            np.empty(made.integers, dtype=np.int32), stat,
+            array, source.lengths, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters, state, note,
+            ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
         )  # fmt: skip
         if m < 0:
             raise source.repeat(-1 - m)
@@ -216,8 +238,8 @@ class Method:
         rankers, m = len(impression.rankers), len(clicked)
         if (self.keeps_ranks and len(impression.ranks) != m) or (self.keeps_note and len(impression.note) != m):
             raise ImpressionError(
-                f"the impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
-                f"{m} drawn documents; {self.name} needs them for each. Was it made by another method?"
+                f"The impression holds {len(impression.ranks)} rows of ranks and {len(impression.note)} notes for "
+                f"{m} drawn documents; {self.name} needs one for each. Infer with the method that drew the list."
             )
         if 0 in impression.lengths.tolist():
             return self._infer_present(impression, clicked)
@@ -251,10 +273,10 @@ def infer(
 ) -> Outcome:
     """Infer preferences between rankers from the clicks on an impression.
 
-    clicks: the ids of the clicked documents. Where no shown document has an integer as its id,
-        integers are positions in `impression.shown`, counted from 0.
+    clicks: the ids of the clicked documents. If no shown document has an integer id, integers are positions in
+        `impression.shown`, counted from 0.
     positions: positions of clicked documents, counted from 0, whatever the ids are.
-    method: infer as this method would, if it can read lists of the one that drew the impression: those of ppm, dpm
+    method: infer as this method would, if it can read lists of the method that drew the impression: those of ppm, dpm
         and opm are alike, and rpm reads a team draft whose impression holds ranks.
 
     Clicks on pinned documents count for no ranker; a document clicked twice counts once.
@@ -272,10 +294,10 @@ def infer(
 
 
 def reader_of(drawn: Method, wanted: Method) -> Method:
-    """Return what infers impressions of one method as another would, or raise an error."""
+    """Return the method that infers from lists of one method as another would, or raise an error."""
     reader = wanted.rereads(drawn)
     if reader is None:
-        raise MethodError(f"{wanted} cannot infer impressions that {drawn} drew: it needs to know other lists.")
+        raise MethodError(f"{wanted} cannot infer impressions that {drawn} drew: it needs lists of its own.")
     return reader
 
 
@@ -284,27 +306,27 @@ M = TypeVar("M", bound=type[Method])
 
 
 def register(cls: M) -> M:
-    """Add a method to those that `get_method`, the command line and the checks know.
+    """Register a method, so that `get_method`, the command line and the checks know it.
 
-    A decorator for a subclass of `Method`; its kernels may be plain functions.
+    A class decorator for subclasses of `Method`; the kernels may be plain functions.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Method)):
         raise MethodError(f"{cls!r} is not a subclass of Method; derive it from multileave.Method.")
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier() or name == RECOMMENDED:
-        raise MethodError(f"{cls.__name__}.name is {name!r}; a method's name is an identifier, such as 'ppm'.")
-    for step in ("draw_kernel", "credit_kernel"):
+        raise MethodError(f"{cls.__name__}.name is {name!r}; expected an identifier, such as 'ppm'.")
+    for step in ("draw_kernel", "credit_kernel", "balance_kernel"):
         function = inspect.getattr_static(cls, step, None)
         if isinstance(function, staticmethod):
             function = function.__func__
         if not callable(function) and not isinstance(function, property):
-            raise MethodError(f"{cls.__name__} has no {step}; multileave.methods.base says what it is called with.")
+            raise MethodError(f"{cls.__name__} has no {step}; see multileave.methods.base for its arguments.")
         if not isinstance(function, property):
             setattr(cls, step, as_kernel(function))
     before = _registry.get(name)
     if before is not None and (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
         raise MethodError(
-            f"there is a method {name!r} already, {before.__module__}.{before.__qualname__}. Choose another name."
+            f"There already is a method {name!r}, {before.__module__}.{before.__qualname__}. Choose another name."
         )
     _registry[name] = cls
     _from_string.cache_clear()
@@ -312,14 +334,14 @@ def register(cls: M) -> M:
 
 
 def methods() -> dict[str, type[Method]]:
-    """Return all registered methods by name: the recommended first, then in the order of their registration."""
+    """Return all registered methods by name: the recommended one first, then in order of registration."""
     return dict(sorted(_registry.items(), key=lambda item: not item[1].recommended))
 
 
 def get_method(spec: str | Method) -> Method:
     """Return the method that a string such as ``"ppm"`` or ``"pm(tau=3.0)"`` names.
 
-    "recommended" names the method that we recommend: what every default of the library and the service is.
+    "recommended" is the method we recommend, the default of the library and the service.
 
     >>> str(get_method("recommended"))
     'rpm'
@@ -331,7 +353,7 @@ def get_method(spec: str | Method) -> Method:
     if isinstance(spec, Method):
         return spec
     if not isinstance(spec, str):
-        raise MethodError(f"a method is named by a string such as 'ppm', not by a {type(spec).__name__}.")
+        raise MethodError(f"The method is a {type(spec).__name__}; expected a Method or a string such as 'ppm'.")
     return _from_string(spec)
 
 
@@ -342,7 +364,9 @@ def _from_string(spec: str) -> Method:
     if name == RECOMMENDED:
         cls = next(cls for cls in _registry.values() if cls.recommended)
     if cls is None:
-        raise MethodError(f"there is no method {name!r}; there are {', '.join(_registry)}.{nearest(name, _registry)}")
+        raise MethodError(
+            f"There is no method {name!r}; expected one of {', '.join(_registry)}.{nearest(name, _registry)}"
+        )
     known = [f.name for f in fields(cls)]
     for argument in arguments:
         if argument not in known:
@@ -353,9 +377,9 @@ def _from_string(spec: str) -> Method:
 
 
 def warmup(specs: Iterable[str | Method] | None = None) -> None:
-    """Compile, or load from the cache, all that single calls of some methods (default: all) need.
+    """Compile, or load from the cache, what single calls of some methods (default: all) need.
 
-    For services, so that the first user does not wait.
+    Services call it at startup, so that the first user does not wait.
     """
     for spec in _registry if specs is None else specs:
         method = get_method(spec)
@@ -380,22 +404,3 @@ def _parse(spec: str) -> tuple[str, dict[str, Any]]:
 def _spell(name: str, values: dict[str, Any]) -> str:
     inside = ", ".join(f"{key}={value!r}" for key, value in values.items())
     return f"{name}({inside})" if inside else name
-
-
-def check_choice(method: Method, parameter: str, choices: Sequence[object]) -> None:
-    """Raise an error if a parameter is not one of the choices."""
-    value = getattr(method, parameter)
-    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
-        listed = ", ".join(map(repr, choices))
-        raise MethodError(
-            f"{method.name}: {parameter} is {value!r}; expected one of {listed}."
-            f"{nearest(value, [c for c in choices if isinstance(c, str)])}"
-        )
-
-
-def check_number(method: Method, parameter: str, least: float, most: float) -> None:
-    """Raise an error if a parameter is not a number in a range; keep it as a float."""
-    value = getattr(method, parameter)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value <= most:
-        raise MethodError(f"{method.name}: {parameter} is {value!r}; expected a number from {least:g} to {most:g}.")
-    object.__setattr__(method, parameter, float(value))

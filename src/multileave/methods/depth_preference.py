@@ -18,7 +18,7 @@ sgn times u is antisymmetric in the pair, which is all that the proof of unbiase
 does not rise keeps the proof for a better ranker. Both are in docs/theory.md.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,15 +26,15 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import (
+    ChoiceMethod,
     agreement,
     best_ranks,
+    chance_to_wait,
     chances_to_stay,
-    choice_lists,
-    choice_set,
-    draw_choices,
 )
 
 __all__ = ["DepthPreference"]
@@ -86,7 +86,7 @@ def credit_depths(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
 
 @register
 @dataclass(frozen=True)
-class DepthPreference(Method):
+class DepthPreference(ChoiceMethod):
     """Depth preference multileaving, "dpm".
 
     depth: how much a pair counts by how high a ranker places it: "top", "linear" or "none".
@@ -94,13 +94,12 @@ class DepthPreference(Method):
 
     name = "dpm"
     title = "Depth Preference Multileaving"
-    considerate = True
     unbiased_lists = "any"
     clone_proof = True
     fidelity = "both, where clicks at a rank depend on that rank and its document alone"
     reference = "multileave2026"
-    keeps_note = True
-    draw_kernel = draw_choices
+    proof = "docs/theory.md"
+    pareto = "independent"
     credit_kernel = credit_depths
 
     depth: str = "top"
@@ -117,21 +116,9 @@ class DepthPreference(Method):
         """Return the depth's number."""
         return (float(DEPTHS.index(self.depth)),)
 
-    def beyond(self) -> int:
-        """One document is hidden: without it a ranker better at rank k only would not be found."""
-        return 1
-
     def reads_to(self, k: int) -> int | None:
         """Nothing below rank k + 1 is read, unless all depths count."""
         return None if self.depth == "none" else k + 1
-
-    def rereads(self, drawn: Method) -> Method | None:
-        """Lists of uniform choices are alike, whichever method infers from them."""
-        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
-
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, numbers of choices, probability)."""
-        return choice_lists(rankings, k + 1)
 
     def score(
         self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
@@ -144,10 +131,7 @@ class DepthPreference(Method):
                 threshold = max(best[x], best[y])
                 if (x in clicks) == (y in clicks) or x + 1 < threshold:
                     continue
-                chance = Fraction(1)
-                for rank in range(min(best[x], best[y]), threshold):
-                    chance *= 1 - Fraction(1, len(choice_set(rankings, rank)) - rank + 1)
-                weight = ((x in clicks) - (y in clicks)) / chance
+                weight = ((x in clicks) - (y in clicks)) / chance_to_wait(rankings, min(best[x], best[y]), threshold)
                 for n, ranking in enumerate(rankings):
                     r_x, r_y = rank_in(ranking, drawn[x]), rank_in(ranking, drawn[y])
                     scores[n] += weight * ((r_y > r_x) - (r_y < r_x)) * self._use(min(r_x, r_y), k)

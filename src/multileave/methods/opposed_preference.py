@@ -22,16 +22,17 @@ less from the same clicks. D is rounded to 30 binary digits, so that sums are ex
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
-from multileave.methods.pairwise_preference import best_ranks, choice_lists, draw_choices
+from multileave.methods.pairwise_preference import ChoiceMethod, best_ranks
 from multileave.outcome import Kind
 
 __all__ = ["OpposedPreference"]
@@ -81,7 +82,7 @@ def credit_opposed(ranks, lengths, note, clicks, k, params, out, work_i, work_f)
 
 @register
 @dataclass(frozen=True)
-class OpposedPreference(Method):
+class OpposedPreference(ChoiceMethod):
     """Opposed preference multileaving, "opm".
 
     pairs: what a clicked document is compared with: "all" unclicked ones, or all "below" it.
@@ -89,19 +90,22 @@ class OpposedPreference(Method):
 
     name = "opm"
     title = "Opposed Preference Multileaving"
-    considerate = True
     unbiased_lists = "any"
     clone_proof = True
     fidelity = "both, for users who read downwards and stop no less after relevant documents"
     reference = "multileave2026"
-    keeps_note = True
-    draw_kernel = draw_choices
+    proof = "docs/theory.md"
     credit_kernel = credit_opposed
 
     pairs: str = "all"
 
     def __post_init__(self) -> None:
         check_choice(self, "pairs", PAIRS)
+
+    @property
+    def pareto(self) -> Pareto:
+        """Pairs with documents below a click need no assumption on where users stop."""
+        return "any reader" if self.pairs == "below" else "reader"
 
     @property
     def outcome(self) -> Kind:
@@ -112,10 +116,6 @@ class OpposedPreference(Method):
         """Return the pair rule."""
         return (float(PAIRS.index(self.pairs)),)
 
-    def beyond(self) -> int:
-        """One document is hidden: without it a ranker better at rank k only would not be found."""
-        return 1
-
     def reads_to(self, k: int) -> int | None:
         """Nothing below rank k + 1 is read, by the draw or by inference."""
         return k + 1
@@ -123,14 +123,6 @@ class OpposedPreference(Method):
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
         """Return room for the draw, the drawn documents' gains with every ranker, and the discounts."""
         return super().workspace(rankers, documents, k)[0], max(documents, k + 1) * rankers + k + 2
-
-    def rereads(self, drawn: Method) -> Method | None:
-        """Lists of uniform choices are alike, whichever method infers from them."""
-        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
-
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, numbers of choices, probability)."""
-        return choice_lists(rankings, k + 1)
 
     def score(
         self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int

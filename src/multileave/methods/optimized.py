@@ -21,7 +21,6 @@ The lists are distinct by at most 10 x samples draws; if they are too few then, 
 A document that a ranker did not return has the rank after its last.
 """
 
-import operator
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,7 +34,8 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._lexicographic import nearest_to_origin, refine, solver_workspace, total
 from multileave.methods._lexicographic_exact import exact_optimum
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice, check_integer
+from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note
 from multileave.random import below, uniform
 
@@ -305,6 +305,8 @@ class Optimized(Method):
     reference = "schuth2014"
     keeps_stat = 2
     draw_reads_ranks = True
+    slow_to_compile = True
+    proof = "docs/theory.md"
     draw_kernel = draw_optimized
     credit_kernel = credit_ranks
 
@@ -313,18 +315,8 @@ class Optimized(Method):
 
     def __post_init__(self) -> None:
         check_choice(self, "credit", ("inverse", "linear"))
-        if self.samples == "all":
-            return
-        try:
-            samples = -1 if isinstance(self.samples, bool | str) else operator.index(self.samples)
-        except TypeError:
-            samples = -1
-        if not 1 <= samples <= MOST_LISTS:
-            raise MethodError(
-                f"om: samples is {self.samples!r}; expected an integer from 1 to {MOST_LISTS}, the number of lists to "
-                'choose from, or "all". 10 is what the paper takes.'
-            )
-        object.__setattr__(self, "samples", samples)
+        if self.samples != "all":
+            check_integer(self, "samples", 1, MOST_LISTS, ' lists to choose from, or "all"')
 
     @property
     def most_lists(self) -> int:

@@ -32,11 +32,12 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.random import below
 
-__all__ = ["PairwisePreference", "choice_lists", "draw_choices"]
+__all__ = ["ChoiceMethod", "PairwisePreference", "choice_lists", "draw_choices"]
 
 
 def choice_set(rankings: ExactRankings, x: int) -> Documents:
@@ -56,6 +57,14 @@ def choice_lists(rankings: ExactRankings, length: int) -> Iterator[tuple[Documen
             yield from extend((*drawn, document), (*note, len(left)), probability / len(left))
 
     return extend((), (), Fraction(1))
+
+
+def chance_to_wait(rankings: ExactRankings, first: int, threshold: int) -> Fraction:
+    """Return w, the probability that a document that enters at rank `first` is not drawn above the threshold."""
+    chance = Fraction(1)
+    for x in range(first, threshold):
+        chance *= 1 - Fraction(1, len(choice_set(rankings, x)) - x + 1)
+    return chance
 
 
 def preferred_pairs(rule: str, length: int, clicks: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -168,9 +177,58 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             add_agreements(weight, ranks[i], ranks[j], out)
 
 
+@kernel
+def expect_choices(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Observe at rank x, or only at rank 1, whether a ranker has the document in its top x; choices are uniform.
+
+    A ranker's top x has x documents, less those drawn before, and each is drawn with chance 1 / note[x - 1]. So a
+    document of rank q, drawn at rank y, lowers what is expected by these chances at all ranks from max(q, y + 1) on:
+    left[x] is their sum from x on, x from 1.
+    """
+    m, rankers = min(visible, len(ranks)) if every else min(1, len(ranks)), len(observed)
+    left = work_f[: m + 2]
+    left[m + 1] = 0.0
+    total = 0.0
+    for x in range(m, 0, -1):
+        if note[x - 1] <= 0:
+            return 0
+        left[x] = left[x + 1] + 1.0 / note[x - 1]
+        total += x / note[x - 1]
+    expected[:] = total
+    for y in range(1, m + 1):
+        for r in range(rankers):
+            rank = ranks[y - 1, r]
+            observed[r] += rank <= y
+            expected[r] -= left[min(max(rank, y + 1), m + 1)]
+    return 1 if m > 0 else 0
+
+
+@dataclass(frozen=True)
+class ChoiceMethod(Method):
+    """A method that draws uniformly from the choice sets, with one hidden document."""
+
+    considerate = True
+    keeps_note = True
+    note_label = "choices"
+    draw_kernel = draw_choices
+    balance_kernel = expect_choices
+
+    def beyond(self) -> int:
+        """One document is hidden: without it a ranker that is better only at rank k would not be found."""
+        return 1
+
+    def rereads(self, drawn: Method) -> Method | None:
+        """Lists of uniform choices are alike, whichever method infers from them."""
+        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
+
+    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+        """Yield every (list, numbers of choices, probability)."""
+        return choice_lists(rankings, k + self.beyond())
+
+
 @register
 @dataclass(frozen=True)
-class PairwisePreference(Method):
+class PairwisePreference(ChoiceMethod):
     """Pairwise preference multileaving, "ppm".
 
     pairs: which documents clicks prefer to which: "equation", "local" or "all".
@@ -179,13 +237,11 @@ class PairwisePreference(Method):
 
     name = "ppm"
     title = "Pairwise Preference Multileaving"
-    considerate = True
     unbiased_lists = "any"
     clone_proof = True
     fidelity = "both, for independent clicks with pairs='local' or 'all'"
     reference = "oosterhuis2017"
-    keeps_note = True
-    draw_kernel = draw_choices
+    proof = "docs/theory.md"
     credit_kernel = credit_pairs
 
     pairs: str = "equation"
@@ -194,6 +250,11 @@ class PairwisePreference(Method):
     def __post_init__(self) -> None:
         check_choice(self, "pairs", ("equation", "local", "all"))
         check_choice(self, "hidden", (True, False))
+
+    @property
+    def pareto(self) -> Pareto:
+        """Not with the paper's equation, nor without the hidden document."""
+        return "independent" if self.hidden and self.pairs in ("local", "all") else ""
 
     @property
     def reads_below(self) -> int | None:
@@ -210,16 +271,8 @@ class PairwisePreference(Method):
         return (float(("equation", "local", "all").index(self.pairs)),)
 
     def beyond(self) -> int:
-        """One document is hidden, unless told otherwise."""
+        """One document is hidden, unless `hidden` is False."""
         return int(self.hidden)
-
-    def rereads(self, drawn: Method) -> Method | None:
-        """Lists of uniform choices are alike, whichever method infers from them."""
-        return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
-
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, numbers of choices, probability)."""
-        return choice_lists(rankings, k + self.beyond())
 
     def score(
         self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
@@ -231,9 +284,7 @@ class PairwisePreference(Method):
             first, threshold = int(min(best[i], best[j])), int(max(best[i], best[j]))
             if min(i, j) + 1 < threshold:
                 continue
-            weight = Fraction(1)
-            for x in range(first, threshold):
-                weight *= 1 - Fraction(1, len(choice_set(rankings, x)) - x + 1)
+            weight = chance_to_wait(rankings, first, threshold)
             for n, ranking in enumerate(rankings):
                 place_i, place_j = rank_in(ranking, drawn[i]), rank_in(ranking, drawn[j])
                 scores[n] += ((place_i < place_j) - (place_i > place_j)) / weight

@@ -14,6 +14,7 @@ from multileave.methods.balanced import balanced_lists, draw_balanced
 from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import preferred_pairs
+from multileave.methods.team_draft import expect_first_pick
 
 __all__ = ["PreferenceBalanced"]
 
@@ -42,8 +43,10 @@ class PreferenceBalanced(Method):
     fidelity = "both fail"
     reference = "he2009"
     most_rankers = 2
+    proof = "docs/theory.md"
     draw_kernel = draw_balanced
     credit_kernel = credit_constraints
+    balance_kernel = expect_first_pick
 
     def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
         """Yield every (list, no note, probability)."""

@@ -24,7 +24,8 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import Kernel, kernel
-from multileave.methods.base import Method, check_choice, check_number, register
+from multileave.methods._parameters import check_choice, check_number
+from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged
 from multileave.outcome import Kind
 from multileave.random import below, uniform
@@ -197,6 +198,24 @@ def credit_sign(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  
             out[m, n] -= sign
 
 
+@kernel
+def expect_even_sources(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Observe the chance that each ranker gave the first document, given the document; each is drawn as often."""
+    if every or len(ranks) == 0:
+        return 0
+    total = 0.0
+    for n in range(len(lengths)):
+        if ranks[0, n] != ABSENT:
+            observed[n] = power(ranks[0, n], params) / power_sum(lengths[n], params)
+        total += observed[n]
+    if total == 0.0:
+        return 0
+    for n in range(len(lengths)):
+        observed[n] /= total
+    expected[:] = 1.0 / len(lengths)
+    return 1
+
+
 @register
 @dataclass(frozen=True)
 class Probabilistic(Method):
@@ -212,8 +231,9 @@ class Probabilistic(Method):
     considerate = False
     fidelity = "unbiased; Pareto fails from 4 documents"
     reference = "schuth2015"
-    draw_reads_order = False
+    proof = "docs/theory.md"
     draw_kernel = draw_ranker_and_document
+    balance_kernel = expect_even_sources
 
     tau: float = 3.0
     credit: str = "expected"

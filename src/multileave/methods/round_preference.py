@@ -27,16 +27,16 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from multileave.errors import MethodError
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Method, register
+from multileave.methods._parameters import check_integer
+from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
-from multileave.methods.team_draft import TeamDraft, draw_teams
+from multileave.methods.team_draft import TeamDraft, draw_teams, expect_teams
 from multileave.outcome import Kind
 from multileave.random import below
 
-__all__ = ["RoundPreference", "TeamExchange", "add_leads", "draw_rounds", "round_lists"]
+__all__ = ["RoundPreference", "TeamExchange", "draw_rounds", "expect_leads", "round_lists"]
 
 MOST = 2**20  # of either parameter: far beyond what makes a difference
 
@@ -196,11 +196,10 @@ def credit_rounds(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
 
 
 @kernel
-def add_leads(ranks, note, every, observed, expected):  # type: ignore[no-untyped-def]
-    """Add 1 to a ranker's `observed` for a round whose first document is the one of it that the ranker has highest.
+def expect_leads(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Observe whether a round begins with the document of it that the ranker has highest; its order is random.
 
-    And the chance of that to `expected`: 1 by the documents of the round. Rounds of one document say
-    nothing. every: look at all rounds, not only at the first of several documents. Return how many were looked at.
+    Rounds of one document say nothing. every: all rounds, not only the first of several documents.
     """
     m, rankers = ranks.shape
     start = 0
@@ -240,18 +239,23 @@ class RoundPreference(Method):
     fidelity = "both, for users who read downwards and stop no less after relevant documents"
     reference = "multileave2026"
     keeps_note = True
+    note_label = "round"
+    proof = "docs/theory.md"
     draw_kernel = draw_rounds
     credit_kernel = credit_rounds
+    balance_kernel = expect_leads
 
     group: int = 4
     lead: int = 32
 
     def __post_init__(self) -> None:
-        for name, least in (("group", 2), ("lead", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= MOST:
-                raise MethodError(f"{self.name}: {name} is {value!r}; expected an integer from {least} to {MOST}.")
-            object.__setattr__(self, name, int(value))
+        check_integer(self, "group", 2, MOST)
+        check_integer(self, "lead", 0, MOST)
+
+    @property
+    def pareto(self) -> Pareto:
+        """Not without leads."""
+        return "reader" if self.lead else ""
 
     @property
     def outcome(self) -> Kind:
@@ -353,9 +357,11 @@ def credit_drafts(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
 class TeamExchange(RoundPreference):
     """What infers team drafts as rpm would, by pairs that can be exchanged; its note is the team."""
 
+    note_label = "team"
     note_is_ranker = True
     draw_kernel = draw_teams
     credit_kernel = credit_drafts
+    balance_kernel = expect_teams
 
     def beyond(self) -> int:
         """A team draft hides nothing."""

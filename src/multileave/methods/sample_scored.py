@@ -11,9 +11,10 @@ from fractions import Fraction
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_number, register
+from multileave.methods._parameters import check_number
+from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged, rank_in
-from multileave.methods.team_draft import draw_teams, team_draft_lists
+from multileave.methods.team_draft import draw_teams, expect_first_pick, team_draft_lists
 
 __all__ = ["SampleScored"]
 
@@ -90,8 +91,10 @@ class SampleScored(Method):
     considerate = True
     fidelity = "both fail"
     reference = "brost2016"
+    proof = "docs/theory.md"
     draw_kernel = draw_teams
     credit_kernel = credit_ranks
+    balance_kernel = expect_first_pick
 
     tau: float = 3.0
 

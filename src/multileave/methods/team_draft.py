@@ -14,11 +14,12 @@ from fractions import Fraction
 from itertools import permutations
 
 from multileave.kernels import kernel
-from multileave.methods.base import Method, check_choice, register
+from multileave.methods._parameters import check_choice
+from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, merged
 from multileave.random import below
 
-__all__ = ["TeamDraft", "draw_teams", "team_draft_lists"]
+__all__ = ["TeamDraft", "draw_teams", "expect_first_pick", "expect_teams", "team_draft_lists"]
 
 
 def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Iterator[tuple[Documents, Note, Fraction]]:
@@ -101,6 +102,34 @@ def credit_teams(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             out[note[x]] += 1.0
 
 
+@kernel
+def expect_teams(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Observe whose team has each drafted document, or only the first; each ranker is as likely."""
+    rankers = len(observed)
+    drafted = 0
+    for x in range(len(note)):
+        if 0 <= note[x] < rankers and (every or drafted == 0):
+            observed[note[x]] += 1.0
+            drafted += 1
+    expected[:] = drafted / rankers
+    return 1 if every or drafted > 0 else 0
+
+
+@kernel
+def expect_first_pick(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
+    """Observe the chance that each ranker picked the first document, given the document; each is as likely to begin."""
+    rankers = len(observed)
+    able = 0
+    for r in range(rankers if len(ranks) else 0):
+        able += ranks[0, r] == 1
+    if every or able == 0:
+        return 0
+    for r in range(rankers):
+        observed[r] = (ranks[0, r] == 1) / able
+    expected[:] = 1.0 / rankers
+    return 1
+
+
 @register
 @dataclass(frozen=True)
 class TeamDraft(Method):
@@ -118,9 +147,12 @@ class TeamDraft(Method):
     reference = "schuth2014"
     keeps_ranks = False
     keeps_note = True
+    note_label = "team"
     note_is_ranker = True
+    proof = "docs/theory.md"
     draw_kernel = draw_teams
     credit_kernel = credit_teams
+    balance_kernel = expect_teams
 
     prefix: str = "neutral"
 

@@ -258,8 +258,8 @@ def _parallel(settings: Settings, tasks: list[Task], jobs: int, backend: str) ->
 
 
 def _slowest_first(methods: Sequence[str]) -> list[str]:
-    """Return methods with om first, which takes longest to compile."""
-    return sorted(methods, key=lambda spec: not spec.startswith("om"))
+    """Return the methods with those first that take long to compile."""
+    return sorted(methods, key=lambda spec: not get_method(spec).slow_to_compile)
 
 
 def _backend(name: str, scheduler: str | None) -> AbstractContextManager[Any]:

@@ -1,4 +1,4 @@
-"""Considerateness and fidelity [oosterhuis2017], decided exactly for any method."""
+"""Considerateness and fidelity [oosterhuis2017], decided exactly."""
 
 from multileave.theory.checking import check
 from multileave.theory.enumeration import distribution, expectation

@@ -1,7 +1,8 @@
-"""theory.check: all instances of a size, or a search where that is out of reach."""
+"""theory.check: decides all instances of a size, or searches when there are too many."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
@@ -26,7 +27,7 @@ from multileave.theory.users import PRESETS, User, as_user
 __all__ = ["check"]
 
 INDEPENDENT = "users with independent clicks"
-ANY_LAW = "users whose click probability at a rank depends on nothing but the rank and relevance there"
+ANY_LAW = "users whose click probability at a rank depends only on the rank and relevance there"
 RANK_ONLY = "users whose clicks do not depend on the documents"
 
 Progress = Callable[[int, int], None]
@@ -48,16 +49,16 @@ def check(
 ) -> Report:
     """Decide whether a method is considerate, unbiased, faithful to a Pareto dominating ranker, and clone-proof.
 
-    Every set of `rankers` rankings of 2 to `documents` documents is decided exactly, for every k or
-    the given one. With `search`, that many random and mutated instances of `documents` documents are
-    tried instead, in floats, and what is found is confirmed in Fractions and made smaller.
+    Every set of `rankers` rankings of 2 to `documents` documents is decided exactly, for every k or the given one. With
+    `search`, that many random and mutated instances of `documents` documents are tried instead, in floats;
+    counterexamples are confirmed in Fractions and made smaller.
 
     user: None for all users with independent clicks (Pareto), a name ("perfect", "navigational",
         "informational", "random"), or a theory.Independent or theory.Cascade.
-    reorder: take instances that differ in the order of their rankers as one.
+    reorder: treat instances that differ only in the order of their rankers as one.
     jobs: processes. progress: called with (done, total).
-    returned: every ranker returns only so many documents, the top of its ranking, and who dominates whom is judged by
-        the whole rankings, as in production; "any" for every length from 1, each ranker its own.
+    returned: how many documents each ranker returns, the top of its ranking, while the whole rankings decide who
+        dominates whom, as in production; "any" for all combinations of lengths.
 
     >>> report = check("tdm", documents=2, rankers=2)
     >>> bool(report.unbiased), report.unbiased.counterexample
@@ -67,10 +68,10 @@ def check(
     person = as_user(user)
     if documents < 2 or rankers < 2 or (k is not None and k < 1):
         raise MethodError(
-            f"documents is {documents}, rankers {rankers}, k {k}; expected two or more documents and rankers, k from 1."
+            f"documents is {documents}, rankers {rankers}, k {k}; expected at least 2 documents, 2 rankers and k=1."
         )
     if returned is not None and returned != "any" and (not isinstance(returned, int) or returned < 1):
-        raise MethodError(f"returned is {returned!r}; expected a number of documents from 1, or 'any'.")
+        raise MethodError(f"returned is {returned!r}; expected a number of documents, at least 1, or 'any'.")
     rankers = min(rankers, method.most_rankers or rankers)
     if search is not None:
         from multileave.theory.search import search_report
@@ -81,15 +82,9 @@ def check(
         )  # fmt: skip
     cases = [
         (rankings, cut, lists if returned is not None else ())
+        for number in (rankers, *([rankers - 1] if rankers > 2 else []))  # the second are for copies of a ranker
         for size in range(2, documents + 1)
-        for rankings in instances(size, rankers, reorder=reorder)
-        for cut in (range(1, size + 1) if k is None else [k])
-        for lists in returned_lists(rankings, returned)
-    ]
-    cases += [
-        (rankings, cut, lists)
-        for size in range(2, documents + 1 if rankers > 2 else 0)
-        for rankings in instances(size, rankers - 1, reorder=reorder)
+        for rankings in instances(size, number, reorder=reorder)
         for cut in (range(1, size + 1) if k is None else [k])
         for lists in returned_lists(rankings, returned)
     ]
@@ -103,13 +98,13 @@ class _Decided:
     documents: int
     k: int
     case: tuple[ExactRankings, int]
-    considerate: Counterexample | None
-    unbiased: Counterexample | None
-    pareto: Counterexample | None
     linear: bool
     infeasible: bool
+    copies: bool  # whether this case is only about copies of a ranker
+    considerate: Counterexample | None = None
+    unbiased: Counterexample | None = None
+    pareto: Counterexample | None = None
     clone_proof: Counterexample | None = None
-    copies: bool = False  # whether this case is about copies of a ranker, and nothing else
 
 
 Case: TypeAlias = tuple[ExactRankings, int, ExactRankings]  # rankings, k, and what was returned of them, () for all
@@ -121,41 +116,34 @@ def _decide(method: Method, user: User | None, seed: int, rankers: int, case: Ca
     slack = getattr(method, "exact_slack", None)
     infeasible = slack is not None and slack(rankings, k) > 0
     table = make_table(method, rankings, k, seed=seed, full=full if lists else ())
-    if len(full) < rankers:
+    found = _Decided(len(full[0]), k, (rankings, k), table.linear, infeasible, copies=len(full) < rankers)
+    if found.copies:
         broken = None
         for copied, ranking in enumerate(rankings):
             if broken is None and not infeasible:
                 beside = make_table(method, (*rankings, ranking), k, seed=seed, full=full if lists else ())
                 broken = break_of_clone_proofness(table, beside, copied)
-        return _Decided(
-            len(full[0]), k, (rankings, k), None, None, None, table.linear, infeasible, broken, copies=True
-        )  # fmt: skip
-    return _Decided(
-        len(full[0]),
-        k,
-        (rankings, k),
-        break_of_considerateness(table),
-        None if infeasible else break_of_unbiasedness(table),
-        None if infeasible or not _expects_a_winner(user) else break_of_pareto(table, user),
-        table.linear,
-        infeasible,
+        return replace(found, clone_proof=broken)
+    return replace(
+        found,
+        considerate=break_of_considerateness(table),
+        unbiased=None if infeasible else break_of_unbiasedness(table),
+        pareto=None if infeasible or not _expects_a_winner(user) else break_of_pareto(table, user),
     )
 
 
 def _expects_a_winner(user: User | None) -> bool:
-    """Return whether a user's clicks are correlated with relevance, so that the Pareto requirement speaks of them."""
+    """Return whether a user's clicks are correlated with relevance, so that the Pareto requirement applies."""
     return user is None or bool(getattr(user, "correlated", True))
 
 
 def _run(decide: "partial[_Decided]", cases: list[Case], jobs: int, progress: Progress | None) -> Iterator[_Decided]:
-    if jobs == 1 or len(cases) < 2 * jobs:
-        for done, case in enumerate(cases, 1):
-            yield decide(case)
-            if progress:
-                progress(done, len(cases))
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
-        for done, result in enumerate(pool.map(decide, cases, chunksize=max(1, len(cases) // (jobs * 16))), 1):
+    with ExitStack() as stack:
+        decided: Iterator[_Decided] = map(decide, cases)
+        if jobs > 1 and len(cases) >= 2 * jobs:
+            pool = stack.enter_context(ProcessPoolExecutor(jobs, mp_context=get_context("fork")))
+            decided = pool.map(decide, cases, chunksize=max(1, len(cases) // (jobs * 16)))
+        for done, result in enumerate(decided, 1):
             yield result
             if progress:
                 progress(done, len(cases))
@@ -179,9 +167,9 @@ def _report(
         "unbiased": ANY_LAW.replace(" and relevance there", "") if linear else RANK_ONLY,
         "pareto": independent if user is None else f"the {name} user",
     }
-    covers["clone_proof"] = "everyone" if rankers > 2 else "nobody: two rankers have no third to copy"
+    covers["clone_proof"] = "everyone" if rankers > 2 else "nobody: with two rankers there is no third to copy"
     if not _expects_a_winner(user):
-        covers["pareto"] = f"nobody: clicks of the {name} user do not depend on relevance"
+        covers["pareto"] = f"nobody: the {name} user's clicks do not depend on relevance"
 
     def finding(requirement: str) -> Finding:
         sizes: dict[tuple[int, int], tuple[int, int]] = {}

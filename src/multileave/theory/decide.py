@@ -1,25 +1,24 @@
 """The requirements, decided on one table: considerate, unbiased, Pareto; and on two: clone-proof.
 
-Considerate (Eq. 1): no list with positive probability shows a document above the best rank that any
-ranker gives it.
+Considerate (Eq. 1): no list with positive probability shows a document above the best rank that any ranker gives it.
 
-Unbiased (fidelity 1): the expected preference is linear in the law of the click vector. So it is zero
-for every user whose clicks do not depend on the documents iff it is zero for each of the 2^k click
-vectors.
+Unbiased (fidelity 1): the expected preference is linear in the distribution of the click vector. So it is zero for
+every user whose clicks do not depend on the documents iff it is zero for each of the 2^k click vectors.
 
-Pareto (fidelity 2): let a user click at rank x with probability a_x on a relevant and b_x on another
-document, a_x > b_x, independently. The expectation is affine in each pair (a_x, b_x), so over the
-triangle 0 <= b_x <= a_x <= 1 it is extreme at its corners (0, 0), (1, 0), (1, 1): it is positive for
-all such users iff it is at least zero at all 3^k corners and positive where every rank is at (1, 0).
+Pareto (fidelity 2): let a user click at rank x with probability a_x on a relevant and b_x on another document,
+a_x > b_x, independently. The expectation is affine in each pair (a_x, b_x), so over the triangle 0 <= b_x <= a_x <= 1
+it is extreme at its corners (0, 0), (1, 0), (1, 1): it is positive for all such users iff it is at least zero at all
+3^k corners and positive where every rank is at (1, 0). A user given by name is decided by enumeration.
 
 Clone-proof: a copy of a ranker changes no expected preference between the others. A user's clicks depend on the
 relevance of what is shown, so for every set of relevant documents, every pattern of relevance on the page and every
 click vector, the sum of p(l) P(l, c) over the lists with that pattern must be the same with and without the copy.
 
-If preferences are linear in the clicks, only each rank's click probability matters, and both verdicts
-cover dependent clicks as well. A user given by name is decided by enumeration.
+If preferences are linear in the clicks, only each rank's click probability matters, and both fidelity requirements
+cover dependent clicks as well.
 """
 
+import math
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -28,18 +27,18 @@ import numpy as np
 
 from multileave.theory.findings import Counterexample
 from multileave.theory.instances import dominators, relevant_sets
-from multileave.theory.property_table import Array, Table
+from multileave.theory.property_table import Array, PropertyTable
 from multileave.theory.users import Independent, User
 
 __all__ = [
     "break_of_clone_proofness", "break_of_considerateness", "break_of_pareto", "break_of_unbiasedness", "corners",
 ]  # fmt: skip
 
-# A simulated expectation breaks a requirement when it is this many standard errors on the wrong side.
+# A simulated expectation violates a requirement if it is this many standard errors on the wrong side.
 SIGMAS = 5.0
 
 
-def break_of_considerateness(table: Table) -> Counterexample | None:
+def break_of_considerateness(table: PropertyTable) -> Counterexample | None:
     """Return a list and a rank that no ranker justifies, or None."""
     for shown in table.lists:
         for rank, document in enumerate(shown, 1):
@@ -48,7 +47,7 @@ def break_of_considerateness(table: Table) -> Counterexample | None:
     return None
 
 
-def break_of_unbiasedness(table: Table) -> Counterexample | None:
+def break_of_unbiasedness(table: PropertyTable) -> Counterexample | None:
     """Return clicks, the same on every list, that prefer a ranker, or None."""
     totals = table.values.sum(axis=0)
     errors = _standard_errors(table, table.values)
@@ -64,7 +63,7 @@ def break_of_unbiasedness(table: Table) -> Counterexample | None:
     return None
 
 
-def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
+def break_of_pareto(table: PropertyTable, user: User | None) -> Counterexample | None:
     """Return relevant documents for which the dominating ranker does not win, or None."""
     linear = user is None and table.linear
     judged, asked = table.judged
@@ -83,10 +82,10 @@ def break_of_pareto(table: Table, user: User | None) -> Counterexample | None:
     return None
 
 
-def break_of_clone_proofness(alone: Table, beside: Table, copied: int) -> Counterexample | None:
-    """Return clicks for which a copy of one ranker changes what is expected between the others, or None.
+def break_of_clone_proofness(alone: PropertyTable, beside: PropertyTable, copied: int) -> Counterexample | None:
+    """Return clicks for which a copy of one ranker changes an expectation between the others, or None.
 
-    alone: the table of some rankers; beside: that of the same with a copy of one behind them.
+    alone: the table of some rankers; beside: the table of these and a copy of one of them.
     """
     rankers = len(alone.rankings)
     everybody = frozenset(document for ranking in alone.rankings for document in ranking)
@@ -116,12 +115,19 @@ def break_of_clone_proofness(alone: Table, beside: Table, copied: int) -> Counte
     return None
 
 
-def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Counterexample | None:
+def _slack(table: PropertyTable, n: int, m: int) -> float:
+    """Return how far on the wrong side an expectation may be; 0 if the table is exact."""
+    if table.exact:
+        return 0.0
+    largest = float(np.abs(table.values[:, :, n, m] / table.probabilities[:, None]).max())
+    return SIGMAS * largest / math.sqrt(table.draws or 1)
+
+
+def _break_for_user(
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User
+) -> Counterexample | None:
     expected = expected_preference(table, relevant, n, m, user)
-    slack = 0.0
-    if not table.exact:
-        largest = np.abs(table.values[:, :, n, m] / table.probabilities[:, None]).max()
-        slack = SIGMAS * float(largest) / float(table.draws or 1) ** 0.5
+    slack = _slack(table, n, m)
     if expected > -slack if slack else expected > 0:
         return None
     return Counterexample(
@@ -130,7 +136,7 @@ def _break_for_user(table: Table, relevant: frozenset[object], n: int, m: int, u
     )  # fmt: skip
 
 
-def expected_preference(table: Table, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
+def expected_preference(table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
     """Return E[P_nm] of a user, from the table."""
     laws: dict[int, dict[int, Fraction]] = {}
     total = Fraction(0)
@@ -146,7 +152,7 @@ def expected_preference(table: Table, relevant: frozenset[object], n: int, m: in
 
 
 def _break_for_independent(
-    table: Table, relevant: frozenset[object], n: int, m: int, *, linear: bool
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, *, linear: bool
 ) -> Counterexample | None:
     triangles = corners(table.k)
     masks = table.relevance(relevant)
@@ -157,15 +163,10 @@ def _break_for_independent(
         rows = np.arange(len(masks))
         expected = np.array([entries[rows, other | (wanted & masks)].sum() for wanted, other in triangles])
     strict = triangles.index((2**table.k - 1, 0))
-    slack = 0.0
-    if not table.exact:
-        slack = SIGMAS * float(np.abs(entries / table.probabilities[:, None]).max()) / float(table.draws or 1) ** 0.5
+    slack = _slack(table, n, m)
     if (expected >= -slack).all() and (expected[strict] > 0 or slack):
         return None
-    if expected[strict] <= -slack:
-        worst = strict
-    else:
-        worst = int(np.argmin(expected))
+    worst = strict if expected[strict] <= -slack else int(np.argmin(expected))
     user, value = _nearby_user(table, relevant, n, m, triangles[worst])
     return Counterexample(
         "pareto", table.rankings, table.page, relevant=relevant, user=user, pair=(n, m), expectation=value,
@@ -183,7 +184,7 @@ def corners(k: int) -> list[tuple[int, int]]:
     return found
 
 
-def _linear_corners(table: Table, masks: Array, entries: Array) -> Array:
+def _linear_corners(table: PropertyTable, masks: Array, entries: Array) -> Array:
     """Return the expectation at every corner from each rank's two coefficients."""
     on_relevant, on_other = [], []
     for x in range(table.k):
@@ -200,9 +201,9 @@ def _linear_corners(table: Table, masks: Array, entries: Array) -> Array:
 
 
 def _nearby_user(
-    table: Table, relevant: frozenset[object], n: int, m: int, corner: tuple[int, int]
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, corner: tuple[int, int]
 ) -> tuple[Independent, Fraction]:
-    """Return a user inside the triangles, near a corner, for whom the expectation is not positive either."""
+    """Return a user inside the triangles, near a corner, whose expectation is not positive either."""
     wanted, other = corner
     for digits in range(1, 30):
         step = Fraction(1, 10**digits)
@@ -217,8 +218,8 @@ def _nearby_user(
     return user, value
 
 
-def _standard_errors(table: Table, values: Array) -> Array:
-    """Return how far from zero a simulated mean may be; zeros where the table is exact."""
+def _standard_errors(table: PropertyTable, values: Array) -> Array:
+    """Return how far from zero a simulated mean may be; zeros if the table is exact."""
     if table.exact:
         return np.zeros(values.shape[1:], dtype=values.dtype)
     weights = table.probabilities[:, None, None, None]

@@ -10,7 +10,7 @@ from multileave.methods.exact import ExactRankings, exact_preferences
 from multileave.rankings import RankingsLike, read_rankings
 from multileave.theory.users import Relevant, User, as_user, grades_of
 
-__all__ = ["Matrix", "distribution", "exact_rankings", "expectation", "has_definition", "page_size"]
+__all__ = ["Matrix", "distribution", "exact_rankings", "expectation", "has_definition"]
 
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
@@ -20,7 +20,7 @@ def distribution(
 ) -> dict[tuple[Hashable, ...], Fraction]:
     """Return the exact probability of every list that the method may show.
 
-    k: how many documents are shown; by default all there are.
+    k: how many documents are shown; all by default.
 
     >>> distribution("tdm", ["AB", "BA", "BA"])
     {('A', 'B'): Fraction(1, 3), ('B', 'A'): Fraction(2, 3)}
@@ -47,7 +47,7 @@ def expectation(
     person = as_user(user)
     if person is None:
         raise MethodError(
-            "an expectation needs one user; 'independent' stands for all of a class. Pass a theory.Independent."
+            "An expectation needs one user; 'independent' stands for a whole class. Pass a theory.Independent."
         )
     everyone = range(len(exact))
     total = [[Fraction(0) for _ in everyone] for _ in everyone]
@@ -79,20 +79,15 @@ def exact_rankings(rankings: RankingsLike) -> ExactRankings:
     return tuple(tuple(getattr(ranking, "tolist", lambda r=ranking: r)()) for ranking in values)
 
 
-def page_size(rankings: ExactRankings) -> int:
-    """Return how many documents there are to show."""
-    return len({document for ranking in rankings for document in ranking})
-
-
 def _prepare(method: str | Method, rankings: RankingsLike, k: int | None) -> tuple[Method, ExactRankings, int]:
     method = get_method(method)
     if not has_definition(method):
         raise MethodError(
-            f"{method} has no definition (lists and score), so nothing exact can be said of it. "
+            f"{method} has no definition (lists and score), so nothing can be computed exactly. "
             "theory.check judges it by simulation."
         )
     exact = exact_rankings(rankings)
     method.check_rankers(len(exact))
     if k is not None and k < 1:
-        raise MethodError(f"k is {k}; expected an integer from 1.")
-    return method, exact, page_size(exact) if k is None else k
+        raise MethodError(f"k is {k}; expected an integer of at least 1.")
+    return method, exact, len({document for ranking in exact for document in ranking}) if k is None else k

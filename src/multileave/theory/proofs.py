@@ -1,23 +1,9 @@
-"""What docs/theory.md proves, for every size: of rankings of the same documents, or of the tops that were returned."""
+"""What is proved of a method for every size, as the method itself declares."""
 
-from multileave.methods import OpposedPreference, PairwisePreference, RoundPreference
 from multileave.methods.base import Method
 from multileave.theory.users import Cascade, User
 
 __all__ = ["proved"]
-
-PROVED = {
-    "Balanced": {"considerate"},
-    "DepthPreference": {"considerate", "unbiased", "pareto"},
-    "OpposedPreference": {"considerate", "unbiased", "pareto"},
-    "Optimized": {"considerate"},
-    "PairwisePreference": {"considerate", "unbiased"},
-    "PreferenceBalanced": {"considerate"},
-    "Probabilistic": {"unbiased"},
-    "RoundPreference": {"considerate", "unbiased"},
-    "SampleScored": {"considerate"},
-    "TeamDraft": {"considerate", "unbiased"},
-}
 
 
 def proved(
@@ -28,36 +14,31 @@ def proved(
     documents: int = 0,
     k: int = 0,
 ) -> frozenset[str]:
-    """Return the requirements that are proved for a method; nothing for what a user derived from one of ours.
+    """Return the requirements that are proved for a method; none for a class that only inherits the proof.
 
-    user: of whom "pareto" is asked; None for all with independent clicks.
+    user: whose clicks "pareto" is about; None for all users with independent clicks.
     returned: how many of the documents each ranker returns; None for all, "any" for every number. k: the most results.
     """
-    if not type(method).__module__.startswith("multileave.methods."):
+    if not vars(type(method)).get("proof"):
         return frozenset()
-    found = frozenset(PROVED.get(type(method).__name__, ()))
-    if method.clone_proof:
-        found |= {"clone_proof"}
-    if isinstance(method, PairwisePreference) and method.hidden and method.pairs in ("local", "all"):
-        found |= {"pareto"}
-    if isinstance(method, RoundPreference) and method.lead:
-        found |= {"pareto"}
-    if user is not None and not _is_covered(method, user):
-        found -= {"pareto"}
+    claims = {
+        "considerate": method.considerate,
+        "unbiased": bool(method.unbiased_lists),
+        "clone_proof": method.clone_proof,
+        "pareto": bool(method.pareto) if user is None else _covers(method, user),
+    }
     if returned is not None and (returned == "any" or int(returned) < documents):
         depth = method.reads_to(k)
         if depth is None or returned == "any" or int(returned) < depth:
-            found -= {"pareto"}
+            claims["pareto"] = False
         if method.unbiased_lists == "k" and (returned == "any" or int(returned) < k):
-            found -= {"unbiased"}
-    return found
+            claims["unbiased"] = False
+    return frozenset(name for name, holds in claims.items() if holds)
 
 
-def _is_covered(method: Method, user: User) -> bool:
-    """Return whether a user is a cascade of whom a theorem about users who read downwards speaks."""
-    if not isinstance(method, OpposedPreference | RoundPreference):
-        return False
-    if not isinstance(user, Cascade) or not user.correlated:
+def _covers(method: Method, user: User) -> bool:
+    """Return whether a user is a cascade that the method's theorem about readers covers."""
+    if method.pareto not in ("reader", "any reader") or not isinstance(user, Cascade) or not user.correlated:
         return False
     leaves = [s if user.anywhere else c * s for c, s in zip(user.click, user.stop, strict=True)]
-    return max(leaves) < 1 and (getattr(method, "pairs", "all") == "below" or leaves == sorted(leaves))
+    return max(leaves) < 1 and (method.pareto == "any reader" or leaves == sorted(leaves))

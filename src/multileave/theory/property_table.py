@@ -1,24 +1,25 @@
 """The table behind every decision: a method's preferences for each list and each click vector.
 
-For an instance and k, let p(l) be the probability of the list l and P(l, c) the preferences for the
-click vector c, a mask of clicked positions. The table holds p(l) P(l, c) for every l and c, as
-integers over one common denominator, so that every expectation is an exact sum of integers:
+For an instance and k, let p(l) be the probability of the list l and P(l, c) the preferences for the click vector c, a
+mask of clicked positions. The table holds p(l) P(l, c) for every l and c, as integers over one common denominator, so
+that every expectation is an exact sum of integers:
 
     E[P] = sum over l of the sum over c of P(c | l) p(l) P(l, c).
 """
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import lcm
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from multileave.methods.base import Method, get_method, infer
+from multileave.methods.base import Method, infer
 from multileave.methods.exact import Documents, ExactRankings, exact_preferences
 from multileave.theory.enumeration import has_definition
 
-__all__ = ["Table", "make_table"]
+__all__ = ["PropertyTable", "make_table"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -26,13 +27,13 @@ SIMULATED_DRAWS = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PropertyTable:
     """p(l) P(l, c) of one method, instance and k.
 
-    rankings: the lists that rankers returned. full: their rankings of all documents, of which these are the tops, and
-    asked: how many results were asked for; by these it is judged who is better.
-    lists: the visible documents of each list. values: (L, 2**k, R, R) integers, or floats where the
-    method was simulated. probabilities: p(l), the same scale. scale: the common denominator.
+    rankings: the lists that rankers returned. full: their rankings of all documents, if these are only the tops, and
+    asked: how many results were asked for; these two decide which ranker is better.
+    lists: the visible documents of each list. values: (L, 2**k, R, R) integers, or floats if the method was simulated.
+    probabilities: p(l), on the same scale. scale: the common denominator. draws: how many lists were simulated.
     """
 
     rankings: ExactRankings
@@ -57,47 +58,44 @@ class Table:
 
     @property
     def exact(self) -> bool:
-        """Whether the table was computed and not simulated."""
+        """Whether the table was computed rather than simulated."""
         return self.draws is None
 
     def relevance(self, relevant: frozenset[object]) -> Array:
-        """Return for each list the mask of the positions of relevant documents."""
+        """Return for each list the mask of positions with relevant documents."""
         return np.array(
             [sum((d in relevant) << x for x, d in enumerate(shown)) for shown in self.lists], dtype=np.int64
         )
 
     def fraction(self, value: Any) -> Fraction:
         """Return an entry, or a sum of entries, as a number."""
-        return Fraction(value) if self.draws is not None else Fraction(int(value), self.scale)
+        return Fraction(int(value), self.scale) if self.exact else Fraction(value)
 
     @property
     def linear(self) -> bool:
         """Whether the preferences for every click vector are the sum of those for its clicks."""
-        for mask in range(self.values.shape[1]):
-            parts = sum(
-                (self.values[:, 1 << x] for x in range(self.k) if mask >> x & 1), start=np.zeros_like(self.values[:, 0])
-            )
-            if self.draws is None:
-                if not np.array_equal(parts, self.values[:, mask]):
-                    return False
-            elif not np.allclose(parts, self.values[:, mask], rtol=1e-9, atol=1e-12):
-                return False
-        return True
+        same = np.array_equal if self.exact else partial(np.allclose, rtol=1e-9, atol=1e-12)
+        none = np.zeros_like(self.values[:, 0])
+        return all(
+            same(sum((self.values[:, 1 << x] for x in _positions(mask)), start=none), self.values[:, mask])
+            for mask in range(self.values.shape[1])
+        )
 
 
-def make_table(method: Method, rankings: ExactRankings, k: int, *, seed: int = 0, full: ExactRankings = ()) -> Table:
+def make_table(
+    method: Method, rankings: ExactRankings, k: int, *, seed: int = 0, full: ExactRankings = ()
+) -> PropertyTable:
     """Compute the table from the definition, or simulate it for a method that has none.
 
-    full: the rankings of all documents, where `rankings` are only what was returned of them.
+    full: the rankings of all documents, if `rankings` are only what was returned of them.
     """
     visible = min(k, len({document for ranking in rankings for document in ranking}))
     if full:
-        table = _make_table(method, rankings, visible, k, seed)
-        return replace(table, full=full, asked=k)
+        return replace(_make_table(method, rankings, visible, k, seed), full=full, asked=k)
     return _make_table(method, rankings, visible, visible, seed)
 
 
-def _make_table(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> Table:
+def _make_table(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> PropertyTable:
     """Compute a table of k visible ranks, of lists for which more may have been asked."""
     if not has_definition(method):
         return _simulate(method, rankings, k, asked, seed)
@@ -125,7 +123,7 @@ def _make_table(method: Method, rankings: ExactRankings, k: int, asked: int, see
     small = largest * len(weighted) * 4 < 2**62 and scale < 2**62
     dtype: Any = np.int64 if small else object
     values = np.array([int(x * scale) for x in entries], dtype=dtype)
-    return Table(
+    return PropertyTable(
         rankings,
         k,
         tuple(weighted),
@@ -139,15 +137,15 @@ def _positions(mask: int) -> list[int]:
     return [x for x in range(mask.bit_length()) if mask >> x & 1]
 
 
-def _simulate(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> Table:
+def _simulate(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> PropertyTable:
     """Draw many lists by the kernels; each drawn list and note is a row with its frequency."""
     counts: dict[tuple[Documents, bytes], tuple[int, Any]] = {}
     rng = np.random.default_rng(seed)
     for _ in range(SIMULATED_DRAWS):
         impression = method.combine(rankings, asked, seed=rng)
         key = impression.drawn, impression.note.tobytes()
-        before = counts.get(key)
-        counts[key] = (before[0] + 1 if before else 1, before[1] if before else impression)
+        count, first = counts.get(key, (0, impression))
+        counts[key] = count + 1, first
     values = np.array(
         [
             [
@@ -159,9 +157,4 @@ def _simulate(method: Method, rankings: ExactRankings, k: int, asked: int, seed:
     )
     probabilities = np.array([count / SIMULATED_DRAWS for count, _ in counts.values()])
     lists = tuple(impression.shown for _, impression in counts.values())
-    return Table(rankings, k, lists, values, probabilities, 1, SIMULATED_DRAWS)
-
-
-def table_for(spec: str, rankings: ExactRankings, k: int, seed: int) -> Table:
-    """Compute a table in a worker process."""
-    return make_table(get_method(spec), rankings, k, seed=seed)
+    return PropertyTable(rankings, k, lists, values, probabilities, 1, SIMULATED_DRAWS)

@@ -1,9 +1,8 @@
-"""Search for counterexamples where there are too many instances to try them all.
+"""Search for counterexamples when there are too many instances to try them all.
 
-Instances are drawn at random and mutated towards a smaller expected preference of the dominating
-ranker, in floats, through the method's compiled credit. What is found is made smaller (fewer
-documents, rankers and relevant documents, smaller k) and confirmed in Fractions from the definition:
-only what is confirmed is reported.
+Instances are drawn at random and mutated towards a smaller expected preference of the dominating ranker, in floats,
+through the method's compiled credit. A suspected counterexample is made smaller (fewer documents, rankers and relevant
+documents, smaller k) and confirmed in Fractions from the definition; only confirmed ones are reported.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ Lengths: TypeAlias = tuple[int, ...]  # how many documents each ranker returned
 
 ROUNDING = 1e-9  # an expectation in floats below minus this is worth confirming
 PATIENCE = 40  # mutations without gain before a new start
-CHAIN = 200  # instances tried by one task, whose seed does not depend on the number of processes
+CHAIN = 200  # instances per task, so that seeds do not depend on the number of processes
 
 
 def credit(*arguments: object) -> None:
@@ -63,7 +62,7 @@ def score_lists(ranks, lengths, drawn, note, visible, k, params, out, values, wo
 class FloatTable:
     """p(l) P(l, c) of one instance in floats; documents are numbers from 0.
 
-    rankings: what was returned of the full ones, by which, and by the results asked for, dominance is judged.
+    rankings: what was returned of the full ones. full, asked: decide which ranker dominates.
     """
 
     rankings: Numbers
@@ -111,12 +110,14 @@ def float_table(method: Any, full: Numbers, k: int, lengths: Lengths = ()) -> Fl
 
 
 def tops(rankings: Any, lengths: Lengths) -> Any:
-    """Return what rankers returned of their rankings; everything if there are no lengths."""
+    """Return the tops of the rankings; everything if there are no lengths."""
     return tuple(r[:n] for r, n in zip(rankings, lengths, strict=True)) if lengths else rankings
 
 
-def click_law(user: User, k: int) -> Array:
-    """Return P(click vector | mask of relevant positions) for every pair of masks."""
+def click_law(user: User | None, k: int) -> Array | None:
+    """Return P(click vector | mask of relevant positions) for every pair of masks; None without a user."""
+    if user is None:
+        return None
     law = np.zeros((2**k, 2**k))
     for mask in range(2**k):
         for clicks, chance in user.law([mask >> x & 1 for x in range(k)]):
@@ -124,23 +125,22 @@ def click_law(user: User, k: int) -> Array:
     return law
 
 
-def looks_considerate(table: FloatTable) -> bool:
-    """Return whether every list keeps to the choice sets."""
-    return all(
-        {*table.drawn[:, rank - 1].tolist()} <= {d for ranking in table.rankings for d in ranking[:rank]}
-        for rank in range(1, table.k + 1)
-    )
-
-
-def looks_unbiased(table: FloatTable) -> bool:
-    """Return whether no click vector prefers anybody, up to rounding."""
-    return bool(np.abs(table.values.sum(axis=0)).max() <= ROUNDING)
+def is_suspect(requirement: str, table: FloatTable, law: Array | None) -> bool:
+    """Return whether floats say that a requirement is violated."""
+    if requirement == "considerate":
+        return not all(
+            {*table.drawn[:, rank - 1].tolist()} <= {d for ranking in table.rankings for d in ranking[:rank]}
+            for rank in range(1, table.k + 1)
+        )
+    if requirement == "unbiased":
+        return bool(np.abs(table.values.sum(axis=0)).max() > ROUNDING)
+    return least_preference(table, law) < -ROUNDING
 
 
 def least_preference(table: FloatTable, law: Array | None) -> float:
     """Return the least E[P_nm] of a dominating ranker n over all relevant sets.
 
-    law: a user's, or None for the least over all corners of users with independent clicks.
+    law: see `click_law`; None for the least over all corners of users with independent clicks.
     """
     least = np.inf
     rows = np.arange(len(table.values))
@@ -167,7 +167,7 @@ def hunt(
     seed: int,
     returned: int | str | None = None,
 ) -> tuple[int, list[Counterexample]]:
-    """Try instances, starting anew when mutations no longer help; stop at a break of Pareto.
+    """Try instances, starting again when mutations no longer help; stop when Pareto is violated.
 
     Return how many were tried, and the confirmed counterexamples, at most one for each requirement.
     """
@@ -190,15 +190,11 @@ def hunt(
             candidate = mutated(current, rng)
         table = float_table(method, candidate, cut, lengths)
         if table.k not in laws:
-            laws[table.k] = click_law(user, table.k) if user is not None else None
+            laws[table.k] = click_law(user, table.k)
         value = least_preference(table, laws[table.k])
-        suspicions = {
-            "considerate": not looks_considerate(table),
-            "unbiased": not looks_unbiased(table),
-            "pareto": value < -ROUNDING,
-        }
-        for requirement, suspicious in suspicions.items():
-            if suspicious and requirement not in found:
+        for requirement in ("considerate", "unbiased", "pareto"):
+            suspect = value < -ROUNDING if requirement == "pareto" else is_suspect(requirement, table, None)
+            if suspect and requirement not in found:
                 one = confirmed(method, requirement, candidate, cut, user, lengths)
                 if one is not None:
                     found[requirement] = one
@@ -223,18 +219,18 @@ def mutated(rankings: Numbers, rng: np.random.Generator) -> Numbers:
 def confirmed(
     method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, lengths: Lengths = ()
 ) -> Counterexample | None:
-    """Return the counterexample, made small and in Fractions, or None if floats misled."""
+    """Return the counterexample, made small and in Fractions, or None if the floats were wrong."""
     small, cut, shorter = _smaller(method, requirement, rankings, k, user, lengths)
     for candidate, size, returned in ((small, cut, shorter), (rankings, k, lengths)):
         names = document_names(len(candidate[0]))
         order = {document: names[i] for i, document in enumerate(candidate[0])}
         named: ExactRankings = tuple(tuple(order[d] for d in ranking) for ranking in candidate)
         table = make_table(method, tops(named, returned), size, full=named if returned else ())
-        found = {
-            "considerate": lambda t: break_of_considerateness(t),
-            "unbiased": lambda t: break_of_unbiasedness(t),
-            "pareto": lambda t: break_of_pareto(t, user),
-        }[requirement](table)
+        found = (
+            break_of_pareto(table, user) if requirement == "pareto"
+            else break_of_unbiasedness(table) if requirement == "unbiased"
+            else break_of_considerateness(table)
+        )  # fmt: skip
         if found is not None:
             return found
     return None
@@ -243,15 +239,7 @@ def confirmed(
 def _smaller(
     method: Method, requirement: str, rankings: Numbers, k: int, user: User | None, lengths: Lengths
 ) -> tuple[Numbers, int, Lengths]:
-    """Take away documents, rankers and ranks while the suspicion stays, in floats."""
-
-    def suspect(candidate: Numbers, cut: int, returned: Lengths) -> bool:
-        table = float_table(method, candidate, cut, returned)
-        if requirement == "unbiased":
-            return not looks_unbiased(table)
-        if requirement == "considerate":
-            return not looks_considerate(table)
-        return least_preference(table, click_law(user, table.k) if user is not None else None) < -ROUNDING
+    """Take away documents, rankers and ranks while the instance stays suspect, in floats."""
 
     def simpler() -> Iterator[tuple[Numbers, int, Lengths]]:
         size = len(rankings[0])
@@ -269,7 +257,8 @@ def _smaller(
 
     while True:
         for candidate, cut, returned in simpler():
-            if suspect(candidate, cut, returned):
+            table = float_table(method, candidate, cut, returned)
+            if is_suspect(requirement, table, click_law(user, table.k)):
                 rankings, k, lengths = candidate, cut, returned
                 break
         else:
@@ -293,10 +282,10 @@ def search_report(
     """Search with several processes and report what was confirmed."""
     if not has_definition(method):
         raise MethodError(
-            f"{method} has no definition (lists and score), so a search can confirm nothing. Check it without."
+            f"{method} has no definition (lists and score), so a search cannot confirm anything. Use no search."
         )
     if tries < 1:
-        raise MethodError(f"search is {tries}; expected the number of instances to try, from 1.")
+        raise MethodError(f"search is {tries}; expected the number of instances to try, at least 1.")
     found: dict[str, Counterexample] = {}
     done = 0
     shares = [min(CHAIN, tries - start) for start in range(0, tries, CHAIN)]
@@ -327,6 +316,6 @@ def search_report(
         finding("considerate", "everyone"),
         finding("unbiased", "users whose clicks do not depend on the documents"),
         finding("pareto", "users with independent clicks" if user is None else f"the {user_name} user"),
-        Finding("clone_proof", None, {}, "nobody: a search does not ask it"),
+        Finding("clone_proof", None, {}, "nobody: a search does not check it"),
         searched=done, returned=returned,
     )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Users in exact arithmetic: the law of their clicks on a list, as Fractions.
+"""Users in exact arithmetic: the distribution of their clicks on a list, in Fractions.
 
-Two kinds, as in the paper. An `Independent` user clicks at each rank with a probability that depends
-on the rank and on whether the document there is relevant, whatever else is on the page. A `Cascade`
-user reads from the top, clicks by the document's grade, and after a click may stop.
+There are two kinds, as in the paper. An `Independent` user clicks at each rank with a probability that depends on the
+rank and on whether the document there is relevant, whatever else is on the page. A `Cascade` user reads from the top,
+clicks by the document's grade, and may stop after a click.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
+from multileave import clicks
 from multileave.errors import DataError, nearest
 
 __all__ = ["PRESETS", "Cascade", "Independent", "Relevant", "User", "as_user", "grades_of", "user_from_dict"]
@@ -19,7 +20,7 @@ Relevant: TypeAlias = "Collection[Hashable] | Mapping[Hashable, int]"
 
 
 class User(Protocol):
-    """Someone whose clicks on a list have a law."""
+    """A user whose clicks on a list have a known distribution."""
 
     def law(self, grades: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
         """Yield (clicked positions, probability) for a list whose documents have these grades."""
@@ -49,13 +50,13 @@ class Independent:
         object.__setattr__(self, "other", _probabilities("other", self.other))
         if len(self.relevant) != len(self.other):
             raise DataError(
-                f"the user has {len(self.relevant)} probabilities for relevant documents and {len(self.other)} for "
-                "others; give both for the same ranks."
+                f"The user has {len(self.relevant)} probabilities for relevant documents and {len(self.other)} for "
+                "others; expected one of each for every rank. Make them the same length."
             )
 
     @property
     def correlated(self) -> bool:
-        """Whether a relevant document is likelier to be clicked, at every rank the user looks at."""
+        """Whether relevant documents are more likely to be clicked, at every rank the user looks at."""
         looked_at = [(a, b) for a, b in zip(self.relevant, self.other, strict=True) if a or b]
         return bool(looked_at) and all(a > b for a, b in looked_at)
 
@@ -87,7 +88,7 @@ class Cascade:
     """A user who reads from the top, clicks by grade, and may stop after a click.
 
     click, stop: probabilities by grade, 0 first.
-    anywhere: may stop after every document that was read, clicked or not.
+    anywhere: the user may stop after any document, clicked or not.
     """
 
     click: tuple[Fraction, ...]
@@ -99,19 +100,20 @@ class Cascade:
         object.__setattr__(self, "stop", _probabilities("stop", self.stop))
         if len(self.click) != len(self.stop) or not self.click:
             raise DataError(
-                f"the user has {len(self.click)} grades in click and {len(self.stop)} in stop; give both for each."
+                f"The user has {len(self.click)} grades in click and {len(self.stop)} in stop; expected one of each "
+                "for every grade. Make them the same length."
             )
 
     @property
     def correlated(self) -> bool:
-        """Whether documents of a higher grade are likelier to be clicked."""
+        """Whether documents of a higher grade are more likely to be clicked."""
         return all(low < high for low, high in zip(self.click, self.click[1:], strict=False))
 
     def law(self, grades: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Yield (clicked positions, probability); positions may repeat, for each place to stop at."""
+        """Yield (clicked positions, probability), once for each place where the user may stop."""
         if grades and max(grades) >= len(self.click):
             raise DataError(
-                f"a document has grade {max(grades)}, and this user knows grades 0 to {len(self.click) - 1}. "
+                f"A document has grade {max(grades)}, and this user knows grades 0 to {len(self.click) - 1}. "
                 "Give click and stop for every grade."
             )
 
@@ -145,10 +147,10 @@ def as_user(user: "str | User | None") -> "User | None":
     if isinstance(user, str):
         if user not in PRESETS:
             known = ["independent", *PRESETS]
-            raise DataError(f"there is no user {user!r}; there are {', '.join(known)}.{nearest(user, known)}")
+            raise DataError(f"There is no user {user!r}; expected one of {', '.join(known)}.{nearest(user, known)}")
         return PRESETS[user]
     if not hasattr(user, "law"):
-        raise DataError(f"user is a {type(user).__name__}; expected theory.Independent, theory.Cascade or a name.")
+        raise DataError(f"The user is a {type(user).__name__}; expected theory.Independent, theory.Cascade or a name.")
     return user
 
 
@@ -160,7 +162,7 @@ def user_from_dict(data: Mapping[str, Any]) -> User:
         user: User = kinds[data["kind"]](**values)
         return user
     except (KeyError, TypeError):
-        raise DataError(f"{dict(data)!r} is not a user written by to_dict.") from None
+        raise DataError(f"{dict(data)!r} is not a user; expected what to_dict wrote.") from None
 
 
 def grades_of(documents: Sequence[Hashable], relevant: Relevant) -> list[int]:
@@ -174,7 +176,7 @@ def _probabilities(name: str, values: Sequence[Any]) -> tuple[Fraction, ...]:
     found = []
     for value in values:
         if isinstance(value, float) and value not in (0.0, 1.0):
-            value = str(value)  # 0.05 is meant to be 1/20, not the float nearest to it
+            value = str(value)  # 0.05 means 1/20, not the float nearest to it
         try:
             probability = Fraction(value)
         except (TypeError, ValueError):
@@ -185,10 +187,9 @@ def _probabilities(name: str, values: Sequence[Any]) -> tuple[Fraction, ...]:
     return tuple(found)
 
 
-# The paper's users for binary grades: the first and the last column of its table.
-PRESETS: dict[str, Cascade] = {
-    "perfect": Cascade(click=("0", "1"), stop=("0", "0")),  # type: ignore[arg-type]
-    "navigational": Cascade(click=("1/20", "19/20"), stop=("1/5", "9/10")),  # type: ignore[arg-type]
-    "informational": Cascade(click=("2/5", "9/10"), stop=("1/10", "1/2")),  # type: ignore[arg-type]
-    "random": Cascade(click=("1/2", "1/2"), stop=("0", "0")),  # type: ignore[arg-type]
+# The paper's users for binary grades.
+PRESETS = {
+    name: Cascade(*((Fraction(str(p)) for p in part) for part in (preset.click, preset.stop)))  # type: ignore[arg-type]
+    for name in ("perfect", "navigational", "informational", "random")
+    for preset in [clicks.user(name, 2)]
 }

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 from multileave.live.records import DocumentDetail, ImpressionDetail
-from multileave.methods import get_method
+from multileave.methods import Method, get_method
 
 __all__ = ["DocumentRow", "ImpressionPage", "impression_page"]
-
-NOTES = {"tdm": "team", "ppm": "choices", "dpm": "choices", "opm": "choices", "rpm": "round"}
 
 
 @dataclass(frozen=True)
@@ -37,12 +35,12 @@ class ImpressionPage:
 def impression_page(detail: ImpressionDetail) -> ImpressionPage:
     """Return what the page of an impression shows."""
     method = get_method(detail.method)
-    note = NOTES.get(method.name) if method.keeps_note else None
-    documents = tuple(_document(document, detail, note) for document in detail.documents)
+    note = method.note_label or None if method.keeps_note else None
+    documents = tuple(_document(document, detail, method) for document in detail.documents)
     return ImpressionPage(detail, str(method), _sentence(detail), note, documents, _matrix(detail))
 
 
-def _document(document: DocumentDetail, detail: ImpressionDetail, note: str | None) -> DocumentRow:
+def _document(document: DocumentDetail, detail: ImpressionDetail, method: Method) -> DocumentRow:
     ranks = [document.ranks.get(name) for name in detail.rankers]
     best = min((rank for rank in ranks if rank is not None), default=None)
     kind = "pinned" if document.pinned else "hidden" if document.hidden else ""
@@ -52,15 +50,15 @@ def _document(document: DocumentDetail, detail: ImpressionDetail, note: str | No
         str(document.document),
         kind,
         marked,
-        _note(document.note, detail, note),
+        _note(document.note, detail, method),
         document.actions,
     )
 
 
-def _note(value: int | None, detail: ImpressionDetail, note: str | None) -> str:
-    if value is None or note is None:
+def _note(value: int | None, detail: ImpressionDetail, method: Method) -> str:
+    if value is None or not method.note_label:
         return ""
-    if note == "team":
+    if method.note_is_ranker:
         return detail.rankers[value] if 0 <= value < len(detail.rankers) else "none: all agree"
     return str(value)
 

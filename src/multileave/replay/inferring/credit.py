@@ -13,7 +13,7 @@ import pyarrow as pa
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import ADDING, Floats
-from multileave.replay.inferring.health_counts import Examined, balance_of, examine_row
+from multileave.replay.inferring.health_counts import Examined, examine_row
 from multileave.replay.reading.comparisons import Header
 
 __all__ = ["EVENTS", "REASONS", "Actions", "Credits", "Events", "credit_batch", "read_events"]
@@ -164,7 +164,8 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         Examined.nothing(rankers),
     )
     values = np.zeros((rankers if matrix else 1, rankers))
-    credit_rows.bind(credit=method.credit_kernel, add=ADDING[method.outcome])(
+    examine = examine_row.bind(balance=method.balance_kernel)
+    credit_rows.bind(credit=method.credit_kernel, add=ADDING[method.outcome], examine_row=examine)(
         rows,
         batch.column("k").to_numpy(),
         *lists,
@@ -181,7 +182,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         values,
         (found.values, found.clicks, found.reasons, found.events),
         (
-            balance_of(method),
+            int(not method.clone_proof),
             int(actions.whole_pages),
             found.examined.counts,
             found.examined.balances,
@@ -297,12 +298,12 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     lengths, ranks, note, pins: (offsets, values) of lists. events: see `Events`.
     reads: whether credit reads ranks and notes.
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
-    health: what is known of the method's balance, whether to examine rows, and the room for it.
+    health: whether clones mislead the method, whether to examine rows, and the room for it.
     """
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
     offsets, positions, masks, codes, times, repeats = events
-    known, whole_pages, examined, balances, sums, left = health
+    clones, whole_pages, examined, balances, sums, left = health
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
@@ -381,6 +382,6 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         if reason == 0 and whole_pages:
             kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
             examine_row(
-                known, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, examined, balances, sums,
-                left,
+                clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params, examined,
+                balances, sums, left,
             )  # fmt: skip
