@@ -7,7 +7,7 @@ from replay_logs import make_log
 import multileave as ml
 from multileave.methods.base import methods
 from multileave.replay import JOINED, replay, to_row, write_parquet
-from multileave.replay.inferring.health_counts import sum_of_chances
+from multileave.replay.inferring.health_sums import sum_of_chances
 
 
 def told(log, action="click"):

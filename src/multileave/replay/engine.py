@@ -23,8 +23,7 @@ from multileave.errors import DataError
 from multileave.methods.base import Method, get_method
 from multileave.replay.inferring.absent_rankers import find_absent, preferences_among_present
 from multileave.replay.inferring.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
-from multileave.replay.inferring.health_counts import Examined
-from multileave.replay.inferring.tallies import tally_of
+from multileave.replay.inferring.health_sums import HealthSums
 from multileave.replay.inferring.unit_sums import UnitSums
 from multileave.replay.reading.click_join import ClickJoin
 from multileave.replay.reading.comparisons import Headers, RowError
@@ -77,7 +76,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
         if absent.any():
             # What their health says stands with the other rows.
             pairs = preferences_among_present(batch, rows[absent], headers.known[number], actions)
-            some = replace(credits.some(absent), values=pairs, examined=Examined.nothing(len(credits.examined)))
+            some = replace(credits.some(absent), values=pairs, health=HealthSums.empty(len(credits.health)))
             found.groups.append((headers.by_pair(number), units.take(pa.array(rows[absent])), some))
             rows, credits = rows[~absent], credits.some(~absent)
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))
@@ -218,7 +217,7 @@ class Run:
         for number, sums in sorted(self.sums.items()):
             header = self.headers.known[number]
             for place, action in enumerate(self.actions.names):
-                tally, left_out = tally_of(header.rankers, sums, place, self.cap)
+                tally, left_out = sums.tally(header.rankers, place, self.cap)
                 self.counts.units_over_cap += left_out if place == 0 else 0
                 key = (str(header.method), frozenset(header.rankers), action)
                 if key in tallies:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import ADDING, Floats
-from multileave.replay.inferring.health_counts import Examined, balance_of, examine_row
+from multileave.replay.inferring.health_sums import HealthSums, balance_of, examine_row
 from multileave.replay.reading.comparisons import Header
 
 __all__ = ["EVENTS", "REASONS", "Actions", "Credits", "Events", "credit_batch", "read_events"]
@@ -80,7 +80,7 @@ class Credits:
     clicks: Array  # int32 (n, A), clicked documents
     reasons: Array  # uint8 (n,), into REASONS
     events: Array  # int64 (4,), by EVENTS
-    examined: Examined
+    health: HealthSums
 
     def some(self, rows: Array) -> "Credits":
         """Return those of some rows; what was counted over all rows stays."""
@@ -161,7 +161,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         np.zeros((len(rows), number), dtype=np.int32),
         np.zeros(len(rows), dtype=np.uint8),
         np.zeros(len(EVENTS), dtype=np.int64),
-        Examined.nothing(rankers),
+        HealthSums.empty(rankers),
     )
     values = np.zeros((rankers if matrix else 1, rankers))
     credit_rows.bind(credit=method.credit_kernel, add=ADDING[method.outcome])(
@@ -183,8 +183,8 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         (
             balance_of(method),
             int(actions.whole_pages),
-            found.examined.counts,
-            found.examined.balances,
+            found.health.counts,
+            found.health.balances,
             np.empty((2, rankers)),
             np.empty(most + 2),
         ),

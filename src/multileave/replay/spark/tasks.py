@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from multileave.methods.base import get_method
 from multileave.replay.engine import Run, infer_batch
 from multileave.replay.inferring.credit import Actions
-from multileave.replay.inferring.tallies import tally_of
 from multileave.replay.inferring.unit_sums import UnitRows, UnitSums
 from multileave.replay.merging import merge_replays
 from multileave.replay.reading.comparisons import RowError
@@ -143,8 +142,8 @@ def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
                 # A unit is judged by its cap, so it must be whole.
                 same = int(np.argmin(np.append(_equal(units, last), False))) if given == key else 0
                 if same:
-                    sums.add_units(units[:same], _some(rows, slice(same)))
-                    units, rows = units[same:], _some(rows, slice(same, None))
+                    sums.add_units(units[:same], rows[:same])
+                    units, rows = units[same:], rows[same:]
                 if len(units):
                     yield _tallies(job, key, sums)
                     sums = None
@@ -236,11 +235,11 @@ def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
     for number, sums in sorted(run.sums.items()):
         header = run.headers.known[number]
         ids, rows = sums.take_units()
-        if ids:
+        if len(ids):
             key = json.dumps([str(header.method), header.rankers, sums.by_pair])
             yield _partial(
                 key=pa.array([key] * len(ids)),
-                unit=pa.array(ids, pa.string()),
+                unit=ids.cast(pa.string()),
                 impressions=pa.array(rows.counts),
                 clicks=_lists(rows.clicks, INTS),
                 sums=_lists(rows.sums, FLOATS),
@@ -268,10 +267,6 @@ def _numbers(lists: pa.ListArray, actions: int) -> Any:
     return flat.reshape(len(lists), actions, -1) if len(flat) else flat.reshape(0, actions, 1)
 
 
-def _some(rows: UnitRows, part: slice) -> UnitRows:
-    return UnitRows(rows.counts[part], rows.clicks[part], rows.sums[part], rows.squares[part])
-
-
 def _equal(units: pa.StringArray, unit: str) -> Any:
     return pc.equal(units, unit).to_numpy(zero_copy_only=False)
 
@@ -280,7 +275,7 @@ def _tallies(job: Job, key: str, sums: UnitSums) -> pa.RecordBatch:
     method, rankers, _ = json.loads(key)
     comparisons, left_out = [], 0
     for place, action in enumerate(job.actions.names):
-        tally, left_out = tally_of(tuple(rankers), sums, place, job.cap)
+        tally, left_out = sums.tally(tuple(rankers), place, job.cap)
         comparisons.append(Comparison(method, action, tally))
     found = Replay(tuple(comparisons), Counts(units_over_cap=left_out), 0)
     return pa.RecordBatch.from_arrays([_pickled(found)], schema=FOUND)

@@ -1,4 +1,4 @@
-"""Health of logged impressions: the counts of `stats.evidence`, in a compiled loop.
+"""Health of logged impressions: what `HealthCounts` holds, added up in a compiled loop.
 
 `examine_row` is to a row what `HealthCounts.add` is to an `Impression`; the tests compare both.
 """
@@ -18,20 +18,20 @@ from multileave.methods.round_preference import add_leads, draw_rounds
 from multileave.methods.team_draft import draw_teams
 from multileave.outcome import Floats
 
-__all__ = ["Examined", "balance_of", "examine_row"]
+__all__ = ["HealthSums", "balance_of", "examine_row"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 # What is known of who stands first, and takes up room: see `stats.balance`.
 UNKNOWN, TEAMS, CHOICES, TOPS, CHANCES, ROUNDS = range(6)
 
-# Places in `Examined.counts`; from MISSING on there are R counts, then R of SHORT lists, then R * R of same pages.
+# Places in `HealthSums.counts`; from MISSING on there are R counts, then R of SHORT lists, then R * R of same pages.
 EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, FIRST, EXPOSURE, SHORT_LISTS, NEEDED, MISSING = range(9)
 NEAR = 64  # ranks whose chances are added up one by one; the sum beyond them is that of Euler and Maclaurin
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
+class HealthSums:
     """Sums over impressions of the same R rankers.
 
     counts: int64 (8 + 2 R + R R,): impressions examined, those of them without a possible preference, with
@@ -46,7 +46,7 @@ class Examined:
     balances: Floats
 
     @classmethod
-    def nothing(cls, rankers: int) -> "Examined":
+    def empty(cls, rankers: int) -> "HealthSums":
         """Return the sums over no impression."""
         places = MISSING + 2 * rankers + rankers * rankers
         return cls(np.zeros(places, dtype=np.int64), np.zeros((2, rankers + 2, rankers)))
@@ -55,14 +55,14 @@ class Examined:
         """Return the number of rankers."""
         return int(self.balances.shape[2])
 
-    def add(self, other: "Examined") -> None:
+    def add(self, other: "HealthSums") -> None:
         """Add another's sums; of what lists needed, the most."""
         needed = max(self.counts[NEEDED], other.counts[NEEDED])
         self.counts[:] += other.counts
         self.counts[NEEDED] = needed
         self.balances[:] += other.balances
 
-    def to_evidence(self, impressions: int, without_clicks: int) -> dict[str, Any]:
+    def to_dict(self, impressions: int, without_clicks: int) -> dict[str, Any]:
         """Return what `HealthCounts.from_dict` reads; impressions: all of them, examined or not."""
         counts, rankers = self.counts.tolist(), len(self)
         return {
