@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said_and_strict_fails(folder, tmp_path, capsys, monkey
     code, out, err = run(capsys, "replay", tmp_path / "log.jsonl", "--out", tmp_path / "report")
     assert code == 0
     assert "200 impressions inferred" in out
-    assert "log.jsonl line 201: the line is not JSON" in " ".join(out.split())
+    assert "log.jsonl line 201: The line is not JSON" in " ".join(out.split())
     assert err.startswith("multileave: warning: in this log are 1 malformed rows, 1 rows of an unknown version; see ")
     entries = [json.loads(line) for line in (tmp_path / "report" / "quarantine.jsonl").open()]
     assert [(entry["kind"], entry["line"]) for entry in entries] == [("malformed", 201), ("unknown version", 202)]

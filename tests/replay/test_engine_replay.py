@@ -14,7 +14,7 @@ import pytest
 from replay_logs import START, assert_same, make_log, tallies
 
 from multileave.errors import DataError, TallyError
-from multileave.log.schema import json_line, spell_time
+from multileave.log.writer import json_line, spell_time
 from multileave.methods.base import methods
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 

@@ -18,7 +18,7 @@ from replay_logs import assert_close, assert_same, make_log
 
 from multileave.cli import main
 from multileave.errors import DataError, MissingExtra
-from multileave.log.schema import json_line, spell_time
+from multileave.log.writer import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 
 pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")  # of pyspark 3.5

@@ -28,7 +28,7 @@ class LocalClient:
     method, k, pages: how lists are drawn, how many results a page has, and how many pages are drawn at
         once. Further pages continue the list; what is logged and compared is the first.
     control: the ranker to fall back to where rankings cannot be combined.
-    folder: where the log goes, as `replay.LogWriter` writes it. name: of this process in it.
+    folder: where the log goes, as `LogWriter` writes it. name: of this process in it.
     experiment, version: what draws are seeded with, beside the unit, the query and the salt.
     window: seconds in which the same rankings, for the same unit and query, are the same impression.
     """
@@ -46,7 +46,7 @@ class LocalClient:
         window: float = 86_400.0,
         name: str = "log",
     ) -> None:
-        from multileave.replay import LogWriter
+        from multileave.log import LogWriter
 
         check_control(control, k)
         if type(pages) is not int or pages < 1:

@@ -16,10 +16,9 @@ from typing import Any
 
 from multileave.errors import DataError
 from multileave.impression import Impression
+from multileave.log.reader import LATEST, RowError, short
 from multileave.replay.engine import replay
-from multileave.replay.reading.comparisons import RowError
 from multileave.replay.reading.files import LogFile, find_files
-from multileave.replay.reading.rows import LATEST
 from multileave.replay.report import Replay
 
 __all__ = ["ATTRIBUTE", "Ubi", "query_attributes", "replay_ubi"]
@@ -82,11 +81,11 @@ class Ubi:
             try:
                 held = json.loads(held)
             except (ValueError, RecursionError) as error:
-                raise RowError("malformed", f"{ATTRIBUTE!r} of 'query_attributes' is not JSON: {error}"[:200]) from None
+                raise RowError(f"{ATTRIBUTE!r} of 'query_attributes' is not JSON: {error}"[:200]) from None
         if not isinstance(held, Mapping):
-            raise RowError("malformed", f"{ATTRIBUTE!r} of 'query_attributes' is no impression: {ascii(held)[:80]}")
+            raise RowError(f"{ATTRIBUTE!r} of 'query_attributes' is no impression: {short(held)}")
         if row.get("query_id") in (None, ""):
-            raise RowError("malformed", "a query without 'query_id', to which no event can refer")
+            raise RowError("a query without 'query_id', to which no event can refer")
         return {
             **query_fields(row, attributes),
             **held,
@@ -136,7 +135,7 @@ def attributes_of(row: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise RowError("malformed", f"{field!r} is {ascii(value)[:80]}; expected an object")
+        raise RowError(f"{field!r} is {short(value)}; expected an object")
     return value
 
 
@@ -159,7 +158,7 @@ def ordinal_of(attributes: Mapping[str, Any]) -> int | None:
     if ordinal is None:
         return None
     if type(ordinal) is not int or abs(ordinal) >= 2**31 - 1:
-        raise RowError("malformed", f"'ordinal' of a position is {ascii(ordinal)[:80]}; expected an integer")
+        raise RowError(f"'ordinal' of a position is {short(ordinal)}; expected an integer")
     return None if ordinal < 0 else ordinal
 
 

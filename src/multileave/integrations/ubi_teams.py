@@ -43,17 +43,16 @@ from multileave.integrations.ubi import (
     time_of,
     unwrapped,
 )
-from multileave.log.schema import JOINED, document_text
+from multileave.log.reader import RowError, document_text, id_text, parse_line, read_time, short
+from multileave.log.schema import JOINED
 from multileave.log.writer import write_parquet
 from multileave.methods.base import Method
 from multileave.methods.team_draft import TeamDraft
 from multileave.replay.engine import Progress, replay
 from multileave.replay.inferring.credit import MOST_DRAWN
 from multileave.replay.reading.click_join import create_table, open_database, stream
-from multileave.replay.reading.comparisons import RowError
 from multileave.replay.reading.files import LogFile, Part, parts
-from multileave.replay.reading.parts import contents, parse_line
-from multileave.replay.reading.rows import id_text, read_time
+from multileave.replay.reading.parts import contents
 from multileave.replay.report import Counts, Quarantine, Replay
 
 __all__ = ["replay_team_draft"]
@@ -194,7 +193,7 @@ class _Reading:
                 if line.strip():
                     raw = parse_line(line)
                     if not isinstance(raw, Mapping | RowError):
-                        raw = RowError("malformed", f"a row is an object, not {ascii(raw)[:80]}")
+                        raw = RowError(f"a row is an object, not {short(raw)}")
                     try:
                         found.append((number, raw if isinstance(raw, RowError) else read(raw)))
                     except RowError as error:
@@ -213,7 +212,7 @@ def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
         return None
     query_id = id_text(row.get("query_id"))
     if not query_id:
-        raise RowError("malformed", "a query without 'query_id', to which no event can refer")
+        raise RowError("a query without 'query_id', to which no event can refer")
     attributes = attributes_of(row, "query_attributes")
     return {
         "query_id": query_id,
@@ -236,9 +235,7 @@ def _page(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> str | None:
         shown = [id_text(document_text(d)) for d in page["shown"]]
         team_draft_impression(lists, shown, page["teams"])
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise RowError(
-            "malformed", f"'rankings', 'teams' and 'query_response_hit_ids' are not a team draft: {error}"
-        ) from error
+        raise RowError(f"'rankings', 'teams' and 'query_response_hit_ids' are not a team draft: {error}") from error
     return json.dumps({"rankings": lists, "shown": shown, "teams": page["teams"]})
 
 
@@ -248,7 +245,7 @@ def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     action, dwell = row["action_name"], None
     if not isinstance(action, str):
-        raise RowError("malformed", f"'action_name' is {ascii(action)[:80]}; expected a name")
+        raise RowError(f"'action_name' is {short(action)}; expected a name")
     attributes = attributes_of(row, "event_attributes")
     target = attributes_of(attributes, "object")
     given = (
@@ -259,12 +256,12 @@ def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     if not query_id:
         if ranker is None:
             return None
-        raise RowError("malformed", "an event names its ranker but no 'query_id', so its impression is not known")
+        raise RowError("an event names its ranker but no 'query_id', so its impression is not known")
     document, ordinal = document_of(attributes), ordinal_of(attributes)
     if document is None and ordinal is None:
         return None
     if isinstance(document, list | dict):
-        raise RowError("malformed", f"'object_id' is {ascii(document)[:80]}; expected an id")
+        raise RowError(f"'object_id' is {short(document)}; expected an id")
     stayed = attributes.get("dwell_time")
     if isinstance(stayed, int | float) and not isinstance(stayed, bool) and abs(stayed) < 1e300:
         dwell = float(stayed)
@@ -342,13 +339,13 @@ def _row(query: dict[str, Any], events: list[dict[str, Any]], rankers: list[str]
     for event in events:
         document, ranker = event["document"], event["ranker"]
         if ranker is not None and ranker not in rankers:
-            raise RowError("malformed", f"events of one query are of two experiments: {ranker!r} is not in the first")
+            raise RowError(f"events of one query are of two experiments: {ranker!r} is not in the first")
         if ranker is not None and teams.get(document) not in (None, ranker):
             both = f"{teams[document]!r} and to {ranker!r}"
-            raise RowError("malformed", f"events give document {document!r} to {both}; expected one ranker")
+            raise RowError(f"events give document {document!r} to {both}; expected one ranker")
         teams[document] = teams.get(document) or ranker
     if len(teams) > MOST_DRAWN:
-        raise RowError("malformed", f"events name {len(teams):,} documents of one query")
+        raise RowError(f"events name {len(teams):,} documents of one query")
     places = {document: place for place, document in enumerate(teams)}
     return {
         "version": FORMAT_VERSION,

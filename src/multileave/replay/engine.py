@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from multileave.errors import DataError
+from multileave.log.reader import MICROSECONDS, RowError
 from multileave.methods.base import Method, get_method
 from multileave.replay.inferring.absent_rankers import find_absent, preferences_among_present
 from multileave.replay.inferring.credit import EVENTS, REASONS, Actions, Credits, credit_batch, read_events
 from multileave.replay.inferring.health_sums import HealthSums
 from multileave.replay.inferring.unit_sums import UnitSums
 from multileave.replay.reading.click_join import ClickJoin
-from multileave.replay.reading.comparisons import Headers, RowError
+from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import LogFile, Part, find_files, parts
 from multileave.replay.reading.parts import Loaded, OtherFormat, Wants, contents, load, load_clicks, load_ids
 from multileave.replay.reading.preparing import attach_clicks
-from multileave.replay.reading.rows import MICROSECONDS
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 
 __all__ = ["BatchCredits", "Run", "check_cap", "infer_batch", "read_actions", "replay"]
@@ -68,7 +68,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
         if not good.all():
             where = batch.column("row").to_numpy()
             for place in np.flatnonzero(~good).tolist():
-                reason = RowError("malformed", REASONS[credits.reasons[place]])
+                reason = RowError(REASONS[credits.reasons[place]])
                 found.wrong.append((int(where[rows[place]]), reason))
             rows = rows[good]
             credits = credits.some(good)

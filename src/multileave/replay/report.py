@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from multileave.errors import TallyError
-from multileave.replay.reading.comparisons import RowError
+from multileave.log.reader import RowError
 from multileave.stats import Tally, Verdict
 
 __all__ = ["Comparison", "Counts", "Quarantine", "Replay"]

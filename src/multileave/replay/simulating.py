@@ -19,8 +19,8 @@ from multileave.data import QuerySet
 from multileave.errors import DataError
 from multileave.impression import FORMAT_VERSION
 from multileave.kernels import kernel
-from multileave.log.schema import CLICKS, EVENT, IMPRESSIONS, JOINED, json_line, spell_time
-from multileave.log.writer import ROW_GROUP, parquet_writer
+from multileave.log.schema import CLICKS, EVENT, IMPRESSIONS, JOINED
+from multileave.log.writer import ROW_GROUP, json_line, parquet_writer, spell_time
 from multileave.methods.base import Method
 from multileave.random import Seed, below, seed_state, uniform
 from multileave.rankings import read_rankings

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from multileave.errors import MissingExtra
-from multileave.replay.reading.preparing import CLICK_ROWS
-from multileave.replay.reading.rows import EVENT_FIELDS
+from multileave.replay.reading.preparing import CLICK_ROWS, EVENT_FIELDS, no_events
 
 __all__ = ["ClickJoin", "create_table", "open_database", "stream"]
 
@@ -128,7 +127,7 @@ class ClickJoin:
                 events = pa.StructArray.from_arrays(columns, fields=EVENT_FIELDS)
                 self._held.append((batch.column("place").to_numpy(), events))
         if not self._held:
-            return np.zeros(0, dtype=np.int64), _no_events()
+            return np.zeros(0, dtype=np.int64), no_events()
         places = np.concatenate([place for place, _ in self._held])
         events = pa.concat_arrays([event for _, event in self._held])
         first, cut = np.searchsorted(places, [part * ROWS, end])
@@ -138,10 +137,6 @@ class ClickJoin:
     def _number(self, query: str) -> int:
         [(number,)] = self._database.execute(query).fetchall()
         return int(number)
-
-
-def _no_events() -> pa.StructArray:
-    return pa.StructArray.from_arrays([pa.nulls(0, field.type) for field in EVENT_FIELDS], fields=EVENT_FIELDS)
 
 
 def _one(names: Any) -> pa.Array:

@@ -4,18 +4,10 @@ import threading
 from dataclasses import dataclass, replace
 
 from multileave.errors import MultileaveError
+from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
 
-__all__ = ["Header", "Headers", "RowError"]
-
-
-class RowError(Exception):
-    """Why a row cannot be inferred; `kind` is what it is counted as."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.kind = kind
-        self.reason = reason
+__all__ = ["Header", "Headers"]
 
 
 @dataclass(frozen=True)
@@ -48,12 +40,12 @@ class Headers:
                     if len(self._numbers) < 1_000_000:  # a fuzzed log may name a new method in every row
                         self._numbers[method, rankers] = found
         if isinstance(found, RowError):
-            raise RowError(found.kind, found.reason)
+            raise RowError(found.reason)
         return found
 
     def _read(self, method: str, rankers: tuple[str, ...]) -> int | RowError:
         if len(rankers) < 2 or len(set(rankers)) < len(rankers):
-            return RowError("malformed", f"'rankers' is {ascii(rankers)[:80]}; expected two or more different names")
+            return RowError(f"'rankers' is {short(rankers)}; expected two or more different names.")
         try:
             rankers[0].encode(), "".join(rankers).encode()
             parsed = get_method(method)
@@ -61,7 +53,7 @@ class Headers:
             if self._method is not None:
                 parsed = reader_of(parsed, self._method)
         except (MultileaveError, UnicodeEncodeError, TypeError) as error:
-            return RowError("malformed", " ".join(str(error).split())[:300])
+            return RowError(" ".join(str(error).split())[:300])
         return self._place(Header(parsed, rankers, by_pair=parsed.outcome != "difference"))
 
     def by_pair(self, number: int) -> int:

@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
-from multileave.replay.reading.comparisons import RowError
+from multileave.log.reader import RowError
 
 __all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "path_keys", "unreadable"]
 
@@ -139,4 +139,4 @@ def _line_parts(file: LogFile) -> Iterator[Part]:
 
 def unreadable(what: str, error: Exception) -> RowError:
     """Return why a file or a row group could not be read on."""
-    return RowError("malformed", f"the {what} cannot be read: {' '.join(str(error).split())[:300]}")
+    return RowError(f"The {what} cannot be read: {' '.join(str(error).split())[:300]}")

@@ -11,30 +11,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
-from multileave.replay.reading.comparisons import Headers, RowError
+from multileave.log.reader import RowError, id_text, parse_line
+from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import Part, unreadable
 from multileave.replay.reading.preparing import (
     NEEDED,
-    DoesNotFit,
-    Origin,
     Prepared,
-    fast_clicks,
-    fast_rows,
-    raw_batch,
-    slow_clicks,
-    slow_rows,
+    clicks_one_by_one,
+    prepare_clicks,
+    prepare_rows,
+    row_dicts,
+    rows_one_by_one,
 )
-from multileave.replay.reading.rows import id_text
 
-__all__ = [
-    "Loaded",
-    "OtherFormat",
-    "Wants",
-    "contents",
-    "load",
-    "load_clicks",
-    "load_ids",
-]
+__all__ = ["Loaded", "OtherFormat", "Wants", "contents", "load", "load_clicks", "load_ids"]
 
 BATCH = 1 << 16  # rows
 CODED = ("method", "rankers")  # the same in many rows, so read as codes
@@ -128,7 +118,7 @@ def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
         loaded.rows = len(raws)
         if other is not None:
             numbers, raws = _translated(numbers, raws, other.click, loaded)
-        loaded.add(slow_clicks(raws, numbers))
+        loaded.add(clicks_one_by_one(raws, numbers))
         _give_lines(part, loaded)
     elif part.error is None:
         loaded.rows = part.rows
@@ -136,10 +126,7 @@ def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
         try:
             with part.file.filesystem.open_input_file(part.file.path) as opened:
                 for batch in pq.ParquetFile(opened).iter_batches(BATCH, [part.row_group], use_threads=False):
-                    try:
-                        loaded.add(fast_clicks(batch))
-                    except DoesNotFit:
-                        loaded.add(slow_clicks(row_dicts(batch), range(start, start + len(batch))))
+                    loaded.add(prepare_clicks(batch, range(start, start + len(batch))))
                     start += len(batch)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             loaded.lost.append((part.rows - start, unreadable("row group", error)))
@@ -154,14 +141,6 @@ def _parse(part: Part) -> tuple[list[int], list[Any]]:
         numbers.append(number)
         raws.append(parse_line(line))
     return numbers, raws
-
-
-def parse_line(line: bytes) -> Any:
-    """Return what a JSON line holds, or a `RowError` if it is not JSON."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return RowError("malformed", f"the line is not JSON: {error}"[:200])
 
 
 def _translated(
@@ -212,7 +191,7 @@ def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
         # What is not an object cannot be judged by the filter, so it is kept and found wrong.
         objects = [x for x, raw in enumerate(raws) if isinstance(raw, dict)]
         if objects:
-            batch = _with_keys(raw_batch([raws[x] for x in objects]), part.file.keys)
+            batch = _with_keys(_as_batch([raws[x] for x in objects]), part.file.keys)
             kept = set(np.array(objects)[_passing(batch, wants.filter)].tolist())
             dropped = set(objects) - kept
             loaded.filtered += len(dropped)
@@ -220,8 +199,21 @@ def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
             raws = [raw for x, raw in enumerate(raws) if x not in dropped]
     if wants.unit in dict(part.file.keys):
         raws = [{**dict(part.file.keys), **raw} if isinstance(raw, dict) else raw for raw in raws]
-    loaded.add(slow_rows(raws, numbers, Origin(part.file.number, -1, part.first), wants.unit, headers))
+    loaded.add(rows_one_by_one(raws, numbers, wants.unit, headers))
     _give_lines(part, loaded)
+
+
+def _as_batch(raws: Sequence[Any]) -> pa.RecordBatch:
+    """Return parsed JSON objects as a batch to filter; a field of mixed types becomes JSON text."""
+    names = dict.fromkeys(name for raw in raws for name in raw)
+    columns = {}
+    for name in names:
+        values = [raw.get(name) for raw in raws]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
+            columns[name] = pa.array([None if value is None else json.dumps(value) for value in values])
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
@@ -247,24 +239,19 @@ def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
         columns = _columns(plain, part, wants, filtered_by)
         start = 0
         for raw in _coded_batches(opened, plain, part, columns, filtered_by):
-            origin = Origin(part.file.number, part.row_group, start)
+            batch, rows = _with_keys(raw, part.file.keys), np.arange(start, start + len(raw))
             start += len(raw)
-            batch, rows = _with_keys(raw, part.file.keys), np.arange(origin.first, start)
             if wants.filter is not None:
                 passing = _passing(batch, wants.filter)
                 loaded.filtered += len(batch) - len(passing)
                 batch, rows = batch.take(pa.array(passing)), rows[passing]
-            if not len(rows):
-                continue
-            try:
-                prepared = fast_rows(batch, origin, wants.unit, headers).batch
-                place = prepared.schema.get_field_index("row")
-                loaded.add(Prepared(prepared.set_column(place, "row", pa.array(rows)), []))
-            except DoesNotFit:
-                table = plain.read_row_group(part.row_group).take(pa.array(rows))
-                whole = pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
-                raws = row_dicts(_with_keys(whole, part.file.keys))
-                loaded.add(slow_rows(raws, rows.tolist(), origin, wants.unit, headers))
+
+            def whole(rows: Any = rows) -> pa.RecordBatch:
+                found = plain.read_row_group(part.row_group).take(pa.array(rows)).to_struct_array().combine_chunks()
+                return _with_keys(pa.RecordBatch.from_struct_array(found), part.file.keys)
+
+            if len(rows):
+                loaded.add(prepare_rows(batch, rows, wants.unit, headers, whole))
 
 
 def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str], ...]) -> frozenset[str]:
@@ -314,22 +301,6 @@ def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[p
         yield from file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False)
     else:  # as a whole, which is quicker
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
-
-
-def row_dicts(batch: pa.RecordBatch) -> list[Any]:
-    """Return the rows of a batch as dictionaries, with a `RowError` for one that cannot be read."""
-    try:
-        whole: list[Any] = batch.to_pylist()
-        return whole
-    except (ValueError, OverflowError, pa.ArrowException):
-        pass
-    rows: list[Any] = []
-    for row in range(len(batch)):
-        try:
-            rows.extend(batch.slice(row, 1).to_pylist())
-        except (ValueError, OverflowError, pa.ArrowException) as error:
-            rows.append(RowError("malformed", f"the row cannot be read: {error}"[:200]))
-    return rows
 
 
 def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozenset[str]) -> list[str]:

@@ -8,17 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multileave.log.reader import parse_line
 from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import path_keys
-from multileave.replay.reading.parts import parse_line, row_dicts
 from multileave.replay.reading.preparing import (
-    DoesNotFit,
-    Origin,
     Prepared,
-    fast_clicks,
-    fast_rows,
-    slow_clicks,
-    slow_rows,
+    clicks_one_by_one,
+    prepare_clicks,
+    prepare_rows,
+    row_dicts,
+    rows_one_by_one,
 )
 
 __all__ = ["prepared_clicks", "prepared_rows", "row_content", "row_place", "with_path_unit"]
@@ -34,21 +33,14 @@ def prepared_rows(
     batch: pa.RecordBatch, rows: Any, unit: str | None, headers: Headers, *, dated: bool
 ) -> Iterator[tuple[int, Prepared]]:
     """Prepare some rows of a batch; yield how many rows of the log they are, with their numbers in the batch."""
-    origin = Origin(0, -1, 0)
     numbers, raws, rows = _lines(batch, rows)
     if raws:
         raws = [_with_unit(batch, row, unit, raw) for row, raw in zip(numbers, raws, strict=True)]
-        yield len(raws), slow_rows(raws, numbers, origin, unit, headers)
-    if not len(rows):
-        return
-    raw = batch.drop_columns([name for name in OWN if name in batch.schema.names])
-    raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
-    try:
-        prepared = fast_rows(_needed(batch, raw, dated=dated), origin, unit, headers).batch
-        column = prepared.schema.get_field_index("row")
-        yield len(rows), Prepared(prepared.set_column(column, prepared.schema.field("row"), pa.array(rows)), [])
-    except DoesNotFit:
-        yield len(rows), slow_rows(row_dicts(raw), rows.tolist(), origin, unit, headers)
+        yield len(raws), rows_one_by_one(raws, numbers, unit, headers)
+    if len(rows):
+        raw = _log_columns(batch)
+        raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
+        yield len(rows), prepare_rows(_needed(batch, raw, dated=dated), rows, unit, headers, lambda: raw)
 
 
 def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.RecordBatch:
@@ -95,13 +87,13 @@ def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
     """Prepare the rows of a batch of clicks, with their numbers in the batch."""
     numbers, raws, rows = _lines(batch, np.arange(len(batch)))
     if raws:
-        yield slow_clicks(raws, numbers)
+        yield clicks_one_by_one(raws, numbers)
     if len(rows):
-        raw = batch.drop_columns([name for name in OWN if name in batch.schema.names]).take(pa.array(rows))
-        try:
-            yield fast_clicks(raw)
-        except DoesNotFit:
-            yield slow_clicks(row_dicts(raw), rows.tolist())
+        yield prepare_clicks(_log_columns(batch).take(pa.array(rows)), rows.tolist())
+
+
+def _log_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.drop_columns([name for name in OWN if name in batch.schema.names])
 
 
 def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]:
@@ -133,5 +125,5 @@ def row_content(batch: pa.RecordBatch, row: int) -> Any:
     line = None if LINE not in batch.schema.names else batch.column(LINE)[row].as_py()
     if line is not None:
         return line.decode("utf-8", "replace")
-    [raw] = row_dicts(batch.drop_columns([name for name in OWN if name in batch.schema.names]).slice(row, 1))
+    [raw] = row_dicts(_log_columns(batch).slice(row, 1))
     return raw

@@ -17,8 +17,7 @@ from multileave.errors import DataError, MissingExtra
 from multileave.methods.base import get_method
 from multileave.replay.engine import check_cap, read_actions
 from multileave.replay.merging import in_order, merge_replays
-from multileave.replay.reading.preparing import NEEDED
-from multileave.replay.reading.rows import EVENT_FIELDS
+from multileave.replay.reading.preparing import EVENT_FIELDS, NEEDED
 from multileave.replay.report import Counts, Replay
 from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
 from multileave.replay.spark.tasks import (

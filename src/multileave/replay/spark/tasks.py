@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multileave.log.reader import RowError
 from multileave.methods.base import get_method
 from multileave.replay.engine import Run, infer_batch
 from multileave.replay.inferring.credit import Actions
 from multileave.replay.inferring.unit_sums import UnitRows, UnitSums
 from multileave.replay.merging import merge_replays
-from multileave.replay.reading.comparisons import RowError
 from multileave.replay.reading.files import LogFile, Part
 from multileave.replay.reading.parts import Loaded
-from multileave.replay.reading.rows import EVENT_FIELDS, EVENT_LIST
+from multileave.replay.reading.preparing import EVENT_FIELDS, PREPARED, with_clicks
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 from multileave.replay.spark.batches import (
     AGAIN,
@@ -210,8 +210,7 @@ def _infer(job: Job, run: Run, wrong: _WrongRows, batch: pa.RecordBatch) -> None
     found = []
     for held in loaded.batches:
         if job.separate:
-            events = batch.column(EVENTS).take(held.column("row")).cast(EVENT_LIST)
-            held = held.set_column(held.schema.get_field_index("clicks"), held.schema.field("clicks"), events)
+            held = with_clicks(held, batch.column(EVENTS).take(held.column("row")).cast(PREPARED.field("clicks").type))
         found.append(infer_batch(held, run.headers, job.actions))
     if job.separate:
         run.counts.clicks_of_other_rows += int(sizes[here].sum()) - sum(credits.events for credits in found)
