@@ -154,8 +154,8 @@ WRONG = {
     "ours": {
         "queries": {
             "is not JSON": {"query_id": "x", "query_attributes": {"multileave": '{"version": 1'}},
-            "is no impression": {"query_id": "x", "query_attributes": {"multileave": [1]}},
-            "without 'query_id'": {"query_attributes": {"multileave": "{}"}},
+            "expected an impression": {"query_id": "x", "query_attributes": {"multileave": [1]}},
+            "has no 'query_id'": {"query_attributes": {"multileave": "{}"}},
             "'query_attributes' is 'all'": {"query_id": "x", "query_attributes": "all"},
             "'version' is None": {"query_id": "x", "query_attributes": {"multileave": "{}"}},
             "The line is not JSON": '{"query_id": ',
@@ -175,7 +175,7 @@ WRONG = {
     },
     "teams": {
         "queries": {
-            "without 'query_id'": {"user_query": "shoes"},
+            "has no 'query_id'": {"user_query": "shoes"},
             "'timestamp' is 'noon'": {"query_id": "x", "timestamp": "noon"},
             "The line is not JSON": '{"query_id": ',
             "expected an object": "[1]",

@@ -135,7 +135,7 @@ def test_parquet_that_is_something_else_is_quarantined(tmp_path):
     found = replay(tmp_path, quarantine=tmp_path / "wrong.txt")
     assert_adds_up(found)
     assert (found.counts.rows, found.counts.malformed, found.counts.lost_parts) == (3, 3, 2)
-    assert str(found) == "the log holds no impression that can be inferred"
+    assert str(found) == "No impression of the log can be inferred."
 
 
 def test_a_packed_file_that_is_cut_gives_what_it_held(tmp_path):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
-from multileave.log.reader import RowError, id_text, parse_line
+from multileave.log.reader import RowError, id_text, parse_line, short
 from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import Part, unreadable
 from multileave.replay.reading.preparing import (
@@ -102,7 +102,7 @@ def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[st
             return np.arange(part.rows), column.cast(pa.string())
         except (OSError, pa.ArrowException, IndexError):
             return np.zeros(0, dtype=np.int64), []
-    numbers, raws = _parse(part)
+    numbers, raws = parse(part)
     given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
     texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
     return np.array(numbers, dtype=np.int64) - part.first, texts
@@ -114,10 +114,10 @@ def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
     if part.error is not None:
         loaded.lost.append((0, part.error))
     if not part.file.is_parquet:
-        numbers, raws = _parse(part)
+        numbers, raws = parse(part)
         loaded.rows = len(raws)
         if other is not None:
-            numbers, raws = _translated(numbers, raws, other.click, loaded)
+            numbers, raws = translated(numbers, raws, other.click, loaded)
         loaded.add(clicks_one_by_one(raws, numbers))
         _give_lines(part, loaded)
     elif part.error is None:
@@ -133,7 +133,8 @@ def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
     return loaded
 
 
-def _parse(part: Part) -> tuple[list[int], list[Any]]:
+def parse(part: Part) -> tuple[list[int], list[Any]]:
+    """Return the numbers and values of the JSON lines of a part that are not blank."""
     numbers, raws = [], []
     for number, line in enumerate(part.lines, start=part.first):
         if not line.strip():
@@ -143,14 +144,16 @@ def _parse(part: Part) -> tuple[list[int], list[Any]]:
     return numbers, raws
 
 
-def _translated(
+def translated(
     numbers: list[int], raws: list[Any], translate: Callable[[Mapping[str, Any]], Any], loaded: Loaded
 ) -> tuple[list[int], list[Any]]:
-    """Return rows of another format as ours, and count what is something else as left out."""
+    """Return rows of another format as ours, or as errors; count what is neither row nor error as filtered."""
     kept, rows = [], []
     for number, raw in zip(numbers, raws, strict=True):
         try:
             row = translate(raw) if isinstance(raw, dict) else raw
+            if not isinstance(row, dict | RowError | None):
+                raise RowError(f"The row is {short(row)}; expected an object.")
         except RowError as error:
             row = error
         if row is None:
@@ -183,10 +186,10 @@ def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
 
 
 def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
-    numbers, raws = _parse(part)
+    numbers, raws = parse(part)
     loaded.rows = len(raws)
     if wants.other is not None:
-        numbers, raws = _translated(numbers, raws, wants.other.impression, loaded)
+        numbers, raws = translated(numbers, raws, wants.other.impression, loaded)
     if wants.filter is not None and raws:
         # What is not an object cannot be judged by the filter, so it is kept and found wrong.
         objects = [x for x, raw in enumerate(raws) if isinstance(raw, dict)]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from multileave.errors import DataError, MissingExtra
 from multileave.methods.base import get_method
 from multileave.replay.engine import check_cap, read_actions
-from multileave.replay.merging import in_order, merge_replays
 from multileave.replay.reading.preparing import EVENT_FIELDS, NEEDED
 from multileave.replay.report import Counts, Replay
 from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
@@ -99,7 +98,7 @@ def replay(
             found = _merged(partial_sums, job, partitions)
             if check_ids and clicks is None:
                 found.counts.repeated_impressions = _repeated(rows)
-            found = in_order(replace(found, files=len(impressions.inputFiles())), chosen.names)
+            found = replace(found, files=len(impressions.inputFiles())).ordered(chosen.names)
             if quarantine is not None and found.reasons:
                 _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
                 found = replace(found, quarantine=quarantine)
@@ -164,7 +163,7 @@ def _merged(partial_sums: "DataFrame", job: Job, partitions: int | None) -> Repl
         several = F.floor(F.spark_partition_id() / FAN)
         found = _shuffled(found, several, left if partitions else None).mapInArrow(merge_found, _spark(FOUND))
     pieces = [pickle.loads(row["found"]) for row in found.collect()]
-    return reduce(merge_replays, pieces) if pieces else Replay((), Counts(), 0)
+    return reduce(Replay.merge, pieces) if pieces else Replay((), Counts(), 0)
 
 
 def _shuffled(frame: "DataFrame", key: "Column", partitions: int | None) -> "DataFrame":

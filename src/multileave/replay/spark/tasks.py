@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from multileave.log.reader import RowError
 from multileave.methods.base import get_method
-from multileave.replay.engine import Run, infer_batch
+from multileave.replay.engine import Run
+from multileave.replay.inferring.batches import infer_batch
 from multileave.replay.inferring.credit import Actions
 from multileave.replay.inferring.unit_sums import UnitRows, UnitSums
-from multileave.replay.merging import merge_replays
 from multileave.replay.reading.files import LogFile, Part
 from multileave.replay.reading.parts import Loaded
 from multileave.replay.reading.preparing import EVENT_FIELDS, PREPARED, with_clicks
@@ -281,7 +281,7 @@ def _tallies(job: Job, key: str, sums: UnitSums) -> pa.RecordBatch:
 
 
 def _merged(found: list[Replay]) -> list[Replay]:
-    return [reduce(merge_replays, found)] if found else []
+    return [reduce(Replay.merge, found)] if found else []
 
 
 def _pickled(found: Replay) -> pa.BinaryArray:
