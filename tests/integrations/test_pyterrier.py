@@ -98,7 +98,7 @@ def test_users_find_the_best_pipeline() -> None:
 
 
 def test_pipelines_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(RankingsError, match="there is 1 system"):
+    with pytest.raises(RankingsError, match="There is 1 system"):
         Multileave([GOOD])
     with pytest.raises(RankingsError, match="expected a different one for each of 2 systems"):
         Multileave([GOOD, FAIR], names=["a", "a"])

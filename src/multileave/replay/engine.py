@@ -22,7 +22,7 @@ from multileave.errors import DataError
 from multileave.log.reader import MICROSECONDS
 from multileave.methods.base import Method, get_method
 from multileave.replay.inferring.batches import BatchCredits, infer_batch
-from multileave.replay.inferring.credit import Actions
+from multileave.replay.inferring.events import Actions
 from multileave.replay.inferring.unit_sums import UnitSums
 from multileave.replay.reading.click_join import ClickJoin
 from multileave.replay.reading.comparisons import Headers

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from multileave.log.reader import RowError
 from multileave.outcome import TOLERANCE, Floats
-from multileave.replay.inferring.credit import EVENTS, REASONS, Actions, Array, Credits, credit_batch, read_events
+from multileave.replay.inferring.credit import EVENTS, REASONS, Credits, credit_batch
+from multileave.replay.inferring.events import Actions, Array, read_events
 from multileave.replay.inferring.health_sums import HealthSums
 from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions

@@ -1,4 +1,4 @@
-"""Headers: which methods and rankers a log holds, each pair numbered once."""
+"""Headers: the methods and rankers of a log, each combination numbered once."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ __all__ = ["Header", "Headers"]
 
 @dataclass(frozen=True)
 class Header:
-    """A method with its parameters, and the rankers it compares; by_pair: what is kept of its rows."""
+    """A method with its parameters and the rankers it compares; by_pair: keep preferences by pair, not credits."""
 
     method: Method
     rankers: tuple[str, ...]
@@ -20,17 +20,17 @@ class Header:
 
 
 class Headers:
-    """Numbers for pairs of method and rankers, the same for all threads."""
+    """Numbers of methods and rankers, shared by all threads."""
 
     def __init__(self, method: Method | None = None) -> None:
-        """method: infer all rows as this method would, instead of as the one that drew them."""
+        """method: infer all rows as this method would, instead of the one that drew them."""
         self._method = method
         self._numbers: dict[tuple[str, tuple[str, ...]], int | RowError] = {}
         self._lock = threading.Lock()
         self.known: list[Header] = []
 
     def number(self, method: str, rankers: tuple[str, ...]) -> int:
-        """Return the number of a pair, or raise `RowError` if it makes no sense."""
+        """Return the number of a method and rankers, or raise `RowError` if they are invalid."""
         found = self._numbers.get((method, rankers))
         if found is None:
             with self._lock:
@@ -57,7 +57,7 @@ class Headers:
         return self._place(Header(parsed, rankers, by_pair=parsed.outcome != "difference"))
 
     def by_pair(self, number: int) -> int:
-        """Return the number of the same method and rankers, kept by pair."""
+        """Return the number of the same method and rankers with preferences by pair."""
         with self._lock:
             return self._place(replace(self.known[number], by_pair=True))
 

@@ -1,4 +1,4 @@
-"""From the parts of a log to prepared batches: which columns are read, what a filter keeps, and what is wrong."""
+"""From parts of a log to prepared batches: choose columns, filter rows, and find invalid ones."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,14 +27,14 @@ from multileave.replay.reading.preparing import (
 __all__ = ["Loaded", "OtherFormat", "Wants", "contents", "load", "load_clicks", "load_ids"]
 
 BATCH = 1 << 16  # rows
-CODED = ("method", "rankers")  # the same in many rows, so read as codes
+CODED = ("method", "rankers")  # repetitive, so read dictionary-encoded
 
 
 class OtherFormat(Protocol):
-    """How objects of JSON lines in another format become rows of ours; None: this is something else."""
+    """How JSON objects in another format become rows of ours; None for objects that are something else."""
 
     def impression_id(self, raw: Mapping[str, Any]) -> Any:
-        """Return what events refer to an impression by."""
+        """Return the id by which events refer to an impression."""
 
     def impression(self, raw: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return a row of impressions, or raise `RowError`."""
@@ -45,7 +45,7 @@ class OtherFormat(Protocol):
 
 @dataclass(frozen=True)
 class Wants:
-    """What is asked of a log: the unit's column, a filter, and what of the rows is needed."""
+    """What to read of a log: the unit's column, a filter, and which optional columns."""
 
     unit: str | None
     filter: pc.Expression | None = None
@@ -54,18 +54,18 @@ class Wants:
     documents: bool = False
     dwell: bool = False
     other: OtherFormat | None = None
-    filter_columns: dict[Any, frozenset[str]] = field(default_factory=dict, compare=False)  # known so far, by schema
+    filter_columns: dict[Any, frozenset[str]] = field(default_factory=dict, compare=False)  # by schema
 
 
 @dataclass(eq=False)
 class Loaded:
-    """What a part gave: prepared batches, how many rows it has, how many were left out, and what was wrong."""
+    """The prepared batches of a part, how many rows it has and how many were filtered out, and its invalid rows."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     filtered: int = 0
     wrong: list[tuple[int, RowError, Any]] = field(default_factory=list)
-    lost: list[tuple[int, RowError]] = field(default_factory=list)  # rows of which nothing more is known
+    lost: list[tuple[int, RowError]] = field(default_factory=list)  # rows that could not be read
 
     def add(self, prepared: Prepared) -> None:
         """Add a batch."""
@@ -75,7 +75,7 @@ class Loaded:
 
 
 def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
-    """Read and prepare the rows of a part of a log of impressions."""
+    """Read and prepare a part of a log of impressions."""
     loaded = Loaded()
     if part.error is not None:
         loaded.lost.append((0, part.error))
@@ -92,7 +92,7 @@ def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
 
 
 def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[str | None]]:
-    """Return the numbers of a part's rows, less the first, and their impression ids."""
+    """Return the rows of a part, counted from 0, and their impression ids."""
     if part.file.is_parquet:
         if part.error is not None:
             return np.zeros(0, dtype=np.int64), []
@@ -109,7 +109,7 @@ def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[st
 
 
 def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
-    """Read and prepare the rows of a part of a log of clicks."""
+    """Read and prepare a part of a log of clicks."""
     loaded = Loaded()
     if part.error is not None:
         loaded.lost.append((0, part.error))
@@ -165,13 +165,13 @@ def translated(
 
 
 def _give_lines(part: Part, loaded: Loaded) -> None:
-    """Put the lines themselves beside what is wrong with them."""
+    """Add the text of invalid lines to their errors."""
     lines = contents(part, [number for number, _, _ in loaded.wrong])
     loaded.wrong = [(number, error, line) for (number, error, _), line in zip(loaded.wrong, lines, strict=True)]
 
 
 def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
-    """Return rows of a part as they stand there: a line's text, or a dictionary; None where nothing can be read."""
+    """Return the content of rows: a line's text or a dictionary, None if it cannot be read."""
     if not part.file.is_parquet:
         return [part.lines[number - part.first].decode("utf-8", "replace") for number in numbers]
     if not numbers:
@@ -191,7 +191,7 @@ def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
     if wants.other is not None:
         numbers, raws = translated(numbers, raws, wants.other.impression, loaded)
     if wants.filter is not None and raws:
-        # What is not an object cannot be judged by the filter, so it is kept and found wrong.
+        # The filter does not apply to what is not an object: that is kept, and found invalid.
         objects = [x for x, raw in enumerate(raws) if isinstance(raw, dict)]
         if objects:
             batch = _with_keys(_as_batch([raws[x] for x in objects]), part.file.keys)
@@ -225,7 +225,7 @@ def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
     try:
         return numbered.filter(condition).column("__place").to_numpy()
     except (pa.ArrowException, KeyError) as error:
-        raise DataError(f"the filter {condition} does not fit the log: {' '.join(str(error).split())[:300]}") from error
+        raise DataError(f"The filter {condition} does not fit the log: {' '.join(str(error).split())[:300]}") from error
 
 
 def _with_keys(batch: pa.RecordBatch, keys: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
@@ -258,16 +258,16 @@ def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
 
 
 def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    """Return the columns that the filter reads: those without which it does not fit the schema.
+    """Return the columns that the filter reads.
 
-    Arrow does not tell what an expression reads, so it is tried on no rows, with one column less each time.
+    Arrow does not say which columns an expression reads, so it is tried on no rows, leaving out one column at a time.
     """
     if wants.filter is None:
         return frozenset()
     known = schema, tuple(key for key, _ in keys)
     if known not in wants.filter_columns:
         nothing = _with_keys(pa.RecordBatch.from_pylist([], schema=schema), keys)
-        _passing(nothing, wants.filter)  # raises an error if it does not fit at all
+        _passing(nothing, wants.filter)  # raises an error if it does not fit
         needed = set()
         for name in set(nothing.schema.names):
             try:
@@ -281,7 +281,7 @@ def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str]
 def _coded_batches(
     opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str], as_they_are: frozenset[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a row group, with what is the same in many rows as codes where Arrow can do that."""
+    """Yield the batches of a row group, with repetitive columns dictionary-encoded if Arrow can."""
     leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
     names = set(CODED) - as_they_are
     coded = [x.path for x in leaves if x.path.partition(".")[0] in names and x.physical_type == "BYTE_ARRAY"]
@@ -291,7 +291,7 @@ def _coded_batches(
         for batch in _batches(file, part, columns):
             yield batch
             done += len(batch)
-    except pa.ArrowNotImplementedError:  # names in a list whose dictionary changes on the way
+    except pa.ArrowNotImplementedError:  # names in a list whose dictionary changes within the row group
         for batch in _batches(plain, part, columns):
             skipped = min(done, len(batch))
             done -= skipped
@@ -302,12 +302,12 @@ def _coded_batches(
 def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if part.rows > 2 * BATCH:
         yield from file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False)
-    else:  # as a whole, which is quicker
+    else:  # as a whole, which is faster
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
 def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozenset[str]) -> list[str]:
-    """Return the columns to read; documents only where a click has no position."""
+    """Return the columns to read; documents only if a click has no position."""
     names = set(file.schema_arrow.names)
     wanted = [*NEEDED, *([wants.unit] if wants.unit else []), *(["impression_id"] if wants.ids else [])]
     if wants.times:
@@ -325,13 +325,13 @@ def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozen
         wanted.extend(chosen or ["clicks"])
     if documents:
         wanted.extend(["shown", "ids"])
-    # A column as a whole goes before its parts.
+    # A whole column includes its parts.
     wanted = [name for name in wanted if name.partition(".")[0] not in filtered_by] + sorted(filtered_by)
     return [name for name in wanted if name.partition(".")[0] in names]
 
 
 def _has_nulls(lists: pa.Array) -> bool:
-    """Return whether a list of structs of one field misses some of it, or is something else."""
+    """Return whether the one field of a list of structs has nulls, or the type is another."""
     if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
         return True
     events = lists.flatten()

@@ -22,7 +22,7 @@ from multileave.log.reader import RowError
 from multileave.methods.base import get_method
 from multileave.replay.engine import Run
 from multileave.replay.inferring.batches import infer_batch
-from multileave.replay.inferring.credit import Actions
+from multileave.replay.inferring.events import Actions
 from multileave.replay.inferring.unit_sums import UnitRows, UnitSums
 from multileave.replay.reading.files import LogFile, Part
 from multileave.replay.reading.parts import Loaded
