@@ -1,6 +1,7 @@
-"""Logs of any size from simulated users, for tests, benchmarks and trying things out.
+"""Logs of simulated users, of any size, for tests, benchmarks and trying things out.
 
-The loop is that of a study, except that it writes down what was shown and clicked.
+The loop is not shared with studies: theirs keeps sums and the documents that a draw can reach, this one every page and
+its ids.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from multileave.methods.base import Method
 from multileave.random import Seed, below, seed_state, uniform
 from multileave.rankings import read_rankings
 
-__all__ = ["LogSimulation", "split", "write_log"]
+__all__ = ["LogSimulation", "write_log"]
 
 START = 1_777_888_800_000_000  # microseconds; 2026-05-04, 10:00 UTC
 APART = 250_000  # microseconds between impressions
@@ -33,10 +34,10 @@ APART = 250_000  # microseconds between impressions
 
 @dataclass(frozen=True)
 class LogSimulation:
-    """Users who see result pages and click; `batches` yields what a log of them holds.
+    """Users who see result pages and click; `batches` yields their log.
 
-    data: queries whose documents all rankers rank. method, user, k: as in a study. users: how many there
-    are. purchases: share of clicks that end in a purchase, an event of its own.
+    data: queries whose documents all rankers rank. method, user, k: as in a study. users: how many there are.
+    purchases: the share of clicks that are followed by a purchase, a separate event.
 
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
@@ -56,7 +57,7 @@ class LogSimulation:
     def batches(self, impressions: int, *, seed: Seed = 0, size: int = 1 << 16) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their clicks, as batches of `JOINED`."""
         if impressions < 1 or self.users < 1:
-            raise DataError(f"impressions is {impressions} and users is {self.users}; expected numbers from 1.")
+            raise DataError(f"impressions is {impressions} and users is {self.users}; expected integers from 1.")
         self.method.check_rankers(len(self.data.rankers))
         queries = self._queries()
         rng = seed_state(seed)
@@ -64,7 +65,7 @@ class LogSimulation:
             yield self._batch(queries, rng, first, min(size, impressions - first))
 
     def _queries(self) -> tuple[Any, ...]:
-        """Return for all queries, padded: depth and documents, top, entering, ranks, labels, lengths, ids."""
+        """Return padded arrays of all queries: depth and documents, top, entering, ranks, labels, lengths, ids."""
         method, data = self.method, self.data
         count, rankers = len(data), len(data.rankers)
         sources = []
@@ -150,7 +151,7 @@ class LogSimulation:
         return pa.RecordBatch.from_arrays([pa.array(columns[name]) for name in JOINED.names], schema=JOINED)
 
     def _events(self, clicks: Any, there: Any, documents: pa.Array, time: Any, rng: Any) -> pa.ListArray:
-        """Return for every row its clicks, each followed by a purchase if it ended in one."""
+        """Return the clicks of every row, each followed by its purchase if there is one."""
         places = np.zeros(there.shape, dtype=np.int64)
         places[there] = np.arange(there.sum())
         row, position = np.nonzero(clicks)
@@ -171,7 +172,7 @@ class LogSimulation:
         return _lists(np.bincount(row, minlength=len(there)), pa.StructArray.from_arrays(arrays, fields=EVENT))
 
 
-def split(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def _split(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return a joined batch as impressions and clicks."""
     lists = batch.column("clicks")
     events = lists.flatten()
@@ -195,18 +196,18 @@ def _repeated(values: pa.Array, count: int) -> pa.ListArray:
 
 
 def draw(*arguments: Any) -> int:
-    """Stand for a method's draw kernel in `record`."""
+    """Stand in for a method's draw kernel in `record`."""
     return 0
 
 
 def click(*arguments: Any) -> int:
-    """Stand for a user's kernel in `record`."""
+    """Stand in for a user's kernel in `record`."""
     return 0
 
 
 @kernel
 def record(sizes, top, entering, ranks, grades, lengths, page, params, user, rng, found, labels, work_i, work_f):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Show a page for a query chosen uniformly to a user, some of whom come often, and write down what happens."""
+    """Show pages of uniformly chosen queries to users, some of whom search often, and record what happens."""
     k, users, reads_ranks = page
     what, shown, note, clicked, stat = found
     for row in range(len(what)):
@@ -237,10 +238,10 @@ def write_log(
     late: float = 0.0,
     seed: Seed = 0,
 ) -> list[Path]:
-    """Write a simulated log into folder/impressions and, if separate, folder/clicks; return the files.
+    """Write a simulated log to folder/impressions and, if separate, folder/clicks; return the files.
 
-    Separate clicks are shuffled, within blocks and over files; some of them stand there twice, and some
-    come an hour late.
+    Separate clicks are shuffled within blocks and over files; `duplicates` and `late` are the shares of those that are
+    logged twice or an hour late.
     """
     written: list[Path] = []
     rng = np.random.default_rng(seed_state(seed).tolist())
@@ -262,9 +263,9 @@ def write_log(
             if not separate:
                 _append(shown[number % files], joined)
                 continue
-            batch, clicks = split(joined)
+            batch, clicks = _split(joined)
             _append(shown[number % files], batch)
-            _append(clicked[int(rng.integers(files))], _spoiled(clicks, duplicates, late, rng))
+            _append(clicked[int(rng.integers(files))], _shuffled(clicks, duplicates, late, rng))
     return written
 
 
@@ -278,8 +279,8 @@ def _append(file: Any, batch: pa.RecordBatch) -> None:
         file.write(json_line(row))
 
 
-def _spoiled(clicks: pa.RecordBatch, duplicates: float, late: float, rng: np.random.Generator) -> pa.RecordBatch:
-    """Return clicks in any order, some twice and some an hour late."""
+def _shuffled(clicks: pa.RecordBatch, duplicates: float, late: float, rng: np.random.Generator) -> pa.RecordBatch:
+    """Return clicks in random order, some twice and some an hour late."""
     place = clicks.schema.get_field_index("timestamp")
     delay = np.where(rng.random(len(clicks)) < late, 3_600_000_000, 0)
     times = pa.array(clicks.column(place).cast(pa.int64()).to_numpy() + delay).cast(clicks.schema.field(place).type)

@@ -1,4 +1,4 @@
-"""What a batch from Spark holds: rows of a log as columns or as JSON lines, and where each comes from."""
+"""Batches from Spark: rows of a log as columns or as JSON lines, and where each comes from."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,8 +22,8 @@ from multileave.replay.reading.preparing import (
 
 __all__ = ["prepared_clicks", "prepared_rows", "row_content", "row_place", "with_path_unit"]
 
-# Columns beside those of the log: the JSON line itself, its file and row, whether it passes the filter; and of a join,
-# whether there is an impression, whether its id came before, its events, and the entry of a wrong click.
+# Columns besides those of the log: the JSON line, its file and row, and whether it passes the filter; after a join,
+# whether there is an impression, whether its id is repeated, its events, and the quarantine entry of an invalid click.
 LINE, FILE, ROW, KEEP = "__line", "__file", "__row", "__keep"
 HERE, AGAIN, EVENTS, WRONG = "__here", "__again", "__events", "__wrong"
 OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
@@ -32,7 +32,7 @@ OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
 def prepared_rows(
     batch: pa.RecordBatch, rows: Any, unit: str | None, headers: Headers, *, dated: bool
 ) -> Iterator[tuple[int, Prepared]]:
-    """Prepare some rows of a batch; yield how many rows of the log they are, with their numbers in the batch."""
+    """Prepare some rows of a batch, numbered by their place in it; yield how many rows of the log, and the rows."""
     numbers, raws, rows = _lines(batch, rows)
     if raws:
         raws = [_with_unit(batch, row, unit, raw) for row, raw in zip(numbers, raws, strict=True)]
@@ -44,7 +44,7 @@ def prepared_rows(
 
 
 def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.RecordBatch:
-    """Leave out what inference does not look at, as the local engine does not read it."""
+    """Leave out columns that inference does not need, which the local engine does not read."""
     spare = [] if dated else ["timestamp"]
     name = EVENTS if EVENTS in batch.schema.names else "clicks"
     events = batch.column(name) if name in batch.schema.names else None
@@ -61,7 +61,7 @@ def _lacks_positions(events: pa.ListArray) -> bool:
 
 
 def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
-    """Take the unit from key=value folders where there is no other."""
+    """Take the unit from key=value folders if there is no other."""
     if unit is None:
         return batch
     files = batch.column(FILE).dictionary_encode()
@@ -76,7 +76,7 @@ def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
 
 
 def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> Any:
-    """Give a JSON object the unit that stands beside it, unless it has one."""
+    """Add the unit of the batch to a JSON object, unless it has one."""
     if unit is None or unit not in batch.schema.names or not isinstance(raw, dict):
         return raw
     value = batch.column(unit)[row].as_py()
@@ -84,7 +84,7 @@ def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> A
 
 
 def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
-    """Prepare the rows of a batch of clicks, with their numbers in the batch."""
+    """Prepare a batch of clicks, numbered by their place in it."""
     numbers, raws, rows = _lines(batch, np.arange(len(batch)))
     if raws:
         yield clicks_one_by_one(raws, numbers)
@@ -97,7 +97,7 @@ def _log_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]:
-    """Return the JSON lines among rows of a batch that are not blank, as numbers and parsed, and the other rows."""
+    """Return the numbers and values of JSON lines that are not blank, and the rows that are columns."""
     if LINE not in batch.schema.names:
         return [], [], rows
     lines = batch.column(LINE).take(pa.array(rows)).to_pylist()
@@ -107,7 +107,7 @@ def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]
 
 
 def row_place(batch: pa.RecordBatch, row: int) -> tuple[str, dict[str, Any]]:
-    """Return the file of a row, and its number there if that is known."""
+    """Return the file of a row, and its number there if known."""
     file = _file_name(batch.column(FILE)[row].as_py())
     number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
     return file, {} if number is None else {"row": number}
@@ -121,7 +121,7 @@ def _file_name(uri: str | None) -> str:
 
 
 def row_content(batch: pa.RecordBatch, row: int) -> Any:
-    """Return a row as it stands in the log: a line's text, or a dictionary."""
+    """Return the content of a row: a line's text or a dictionary."""
     line = None if LINE not in batch.schema.names else batch.column(LINE)[row].as_py()
     if line is not None:
         return line.decode("utf-8", "replace")
