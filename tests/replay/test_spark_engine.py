@@ -300,7 +300,7 @@ def test_what_fails_is_told_in_one_line(cluster, joined, tmp_path, capsys):
     assert main(["replay", str(tmp_path), "--engine", "spark"]) == 2
     first, second, third = capsys.readouterr().err.splitlines()
     assert "There is no file or folder" in first
-    assert "has no files that ends in" in second
+    assert "has no files ending in" in second
     assert "Spark could not read the log" in third
     assert main(["replay", str(joined), "--engine", "flink"]) == 2
     assert main(["replay", str(joined), "--master", "yarn"]) == 2
