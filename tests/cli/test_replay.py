@@ -46,7 +46,7 @@ def test_a_simulated_log_has_the_known_winner(folder, capsys):
 def test_the_health_of_the_data_is_in_every_report(folder, tmp_path, capsys):
     out = run(capsys, "replay", folder / "joined", "--out", tmp_path / "report")[1]
     assert "impressions without clicks" in out
-    assert "balance of who is shown" in out
+    assert "exposure balance" in out
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     health = report["comparisons"][0]["verdict"]["health"]
     assert health["first"]["impressions"] == health["exposure"]["impressions"] == 3000
@@ -85,8 +85,8 @@ def test_what_is_wrong_is_said_and_strict_fails(folder, tmp_path, capsys, monkey
     code, out, err = run(capsys, "replay", tmp_path / "log.jsonl", "--out", tmp_path / "report")
     assert code == 0
     assert "200 impressions inferred" in out
-    assert "log.jsonl line 201: the line is not JSON" in " ".join(out.split())
-    assert err.startswith("multileave: warning: in this log are 1 malformed rows, 1 rows of an unknown version; see ")
+    assert "log.jsonl line 201: The line is not JSON" in " ".join(out.split())
+    assert err.startswith("multileave: warning: the log contains 1 malformed rows, 1 rows of an unknown version; see ")
     entries = [json.loads(line) for line in (tmp_path / "report" / "quarantine.jsonl").open()]
     assert [(entry["kind"], entry["line"]) for entry in entries] == [("malformed", 201), ("unknown version", 202)]
     assert json.loads((tmp_path / "report" / "report.json").read_text())["counts"]["malformed"] == 1
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_and_strict_fails(folder, tmp_path, capsys, monkey
     ("arguments", "said"),
     [
         (["replay", "nowhere"], "no file or folder"),
-        (["replay", ".", "--window", "soon"], "no time"),
+        (["replay", ".", "--window", "soon"], "not a duration"),
         (["simulate-log", "--out", "x", "--impressions", "0"], "from 1"),
         (["simulate-log", "--out", "x", "--method", "nosuch"], "no method"),
         (["simulate-log", "--out", "x", "--late", "2"], "shares"),

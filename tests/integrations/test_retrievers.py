@@ -66,7 +66,7 @@ def test_where_ids_are_found(document: Any, expected: str | int) -> None:
 
 @pytest.mark.parametrize("document", [{"title": "x"}, 1.5, None, True, Document(page_content="text")], ids=str)
 def test_documents_without_an_id_are_told(document: Any) -> None:
-    with pytest.raises(RankingsError, match=r"has no id; expected a string.*Give id_of="):
+    with pytest.raises(RankingsError, match=r"has no id; expected a string.*Pass id_of="):
         document_id(document)
 
 
@@ -125,9 +125,15 @@ def test_who_is_late_fails_or_has_nothing_takes_no_part() -> None:
         "none": "returned no documents",
     }
     assert page.impression is not None
-    assert page.impression.rankers == ("bm25", "dense", "ltr")
-    outcome = ml.infer(page.impression, [page.shown[0]])
-    assert outcome.rankers == ("bm25", "dense", "ltr")
+    assert page.impression.rankers == (*RANKERS, "slow", "down", "none")
+    assert page.impression.lengths.tolist() == [4, 4, 4, 0, 0, 0]
+    alone = Multisearch(RANKERS)("q", seed=1)
+    assert page.shown == alone.shown
+    assert alone.impression is not None
+    clicks = [page.shown[0]]
+    found, expected = ml.infer(page.impression, clicks), ml.infer(alone.impression, clicks)
+    np.testing.assert_array_equal(found.preferences[:3, :3], expected.preferences)
+    assert not found.preferences[3:].any()
 
 
 def test_the_control_is_shown_where_nothing_can_be_compared() -> None:
@@ -153,25 +159,39 @@ def test_the_control_can_stand_in_whenever_a_ranker_is_missing() -> None:
 
 
 def test_nobody_answering_is_an_error_and_nothing_found_is_not() -> None:
-    with pytest.raises(RankingsError, match="no ranker answered: a: ConnectionError: connection refused; b: "):
+    with pytest.raises(RankingsError, match="No ranker answered: a: ConnectionError: connection refused; b: "):
         Multisearch({"a": failing, "b": failing})("q")
     page = Multisearch({"a": empty, "b": failing})("q")
     assert page.documents == ()
     assert page.impression is page.fallback is None
 
 
-def test_a_tally_takes_pages_of_all_rankers_and_counts_the_others() -> None:
-    tally = ml.Tally(list(RANKERS))
+def test_a_tally_takes_what_pages_say_of_the_rankers_that_answered() -> None:
+    tally, expected = ml.Tally(list(RANKERS)), ml.Tally(list(RANKERS))
     whole, part = Multisearch(RANKERS), Multisearch({**RANKERS, "ltr": failing})
     for user in range(30):
         page = whole("q", seed=f"user-{user}")
         page.add_to(tally, ["d3"], unit=f"user-{user}")
-    for _ in range(10):
-        part("q").add_to(tally, ["d3"], unit="u")
-    assert tally.impressions == 30
+        expected.add(ml.infer(page.impression, ["d3"]), unit=f"user-{user}")
+    for seed in range(10):
+        page = part("q", seed=seed)
+        page.add_to(tally, ["d3"], unit="u")
+        alone = ml.get_method("recommended").combine({"bm25": bm25(""), "dense": dense("")}, seed=seed)
+        preferences = np.zeros((3, 3))
+        preferences[:2, :2] = ml.infer(alone, ["d3"]).preferences
+        expected.add(ml.Outcome(tuple(RANKERS), "matrix", preferences), unit="u")
+    assert tally.impressions == 40
+    np.testing.assert_allclose(tally.preferences, expected.preferences)
     health = tally.health()
     assert health.fallbacks == 10 / 40
     assert health.missing == {"bm25": 0.0, "dense": 0.0, "ltr": 10 / 40}
+
+
+def test_a_page_of_the_control_counts_as_a_fallback_only() -> None:
+    tally = ml.Tally(list(RANKERS))
+    Multisearch({**RANKERS, "ltr": failing}, on_missing="control")("q").add_to(tally, ["d3"], unit="u")
+    assert tally.impressions == 0
+    assert tally.evidence.fallbacks == tally.evidence.left_out == 1
 
 
 def test_a_list_with_a_repeat_is_missing_rather_than_mended() -> None:
@@ -192,7 +212,7 @@ def test_an_engine_that_hangs_does_not_pile_up_calls() -> None:
         limits = {"bm25": 5.0, "dense": 5.0, "hangs": 0.02}
         search = Multisearch({"bm25": bm25, "dense": dense, "hangs": hanging}, deadline=limits, pending=3)
         reasons = [search(f"q{i}").missing.get("hangs") for i in range(8)]
-        assert reasons == ["no answer within 0.02 s"] * 3 + ["too many calls are still under way"] * 5
+        assert reasons == ["no answer within 0.02 s"] * 3 + ["too many calls are still running"] * 5
         assert len(running) == 3
     finally:
         held.set()
@@ -251,7 +271,7 @@ def test_a_langchain_retriever_is_called_as_it_is() -> None:
     ("arguments", "message"),
     [
         ({"retrievers": {"a": bm25}}, "two or more names"),
-        ({"retrievers": {"a": bm25, "b": "url"}}, "retriever 'b' is a str, which cannot be called"),
+        ({"retrievers": {"a": bm25, "b": "url"}}, "Retriever 'b' is a str, which cannot be called"),
         ({"control": "bm52"}, "control names 'bm52'.*Did you mean 'bm25'"),
         ({"deadline": {"dens": 1}}, "deadline names 'dens'"),
         ({"deadline": 0}, "seconds above 0"),

@@ -15,7 +15,7 @@ LISTS = {"old": ["d1", "d2", "d3", "d4"], "new": ["d3", "d1", "d4", "d2"]}
 @pytest.mark.parametrize(
     ("lists", "shown", "teams", "says"),
     [
-        ({"old": ["d1"]}, ["d1"], ["old"], "takes two or more"),
+        ({"old": ["d1"]}, ["d1"], ["old"], "expected two or more"),
         (LISTS, ["d1", "d2"], ["old"], "2 results and 1 teams"),
         (LISTS, ["d1", "d1"], ["old", "new"], "expected different results"),
         (LISTS, ["d1"], ["newest"], "expected old, new or None"),
@@ -88,7 +88,7 @@ def test_a_ubi_query_whose_page_is_no_team_draft_is_quarantined(tmp_path):
     (tmp_path / "queries.jsonl").write_text("\n".join(lines) + "\n")
     found = replay_team_draft(tmp_path / "queries.jsonl", tmp_path / "events.jsonl", quarantine=tmp_path / "wrong")
     assert (found.counts.inferred, found.counts.malformed) == (29, 1)
-    assert "are not a team draft: a team is 'nobody'" in (tmp_path / "wrong").read_text()
+    assert "are not a team draft: A team is 'nobody'" in (tmp_path / "wrong").read_text()
     (tmp_path / "queries.jsonl").write_text('{"query_id": "q"}\n')
     with pytest.raises(DataError, match="name none as rankers"):
         replay_team_draft(tmp_path / "queries.jsonl", tmp_path / "events.jsonl")

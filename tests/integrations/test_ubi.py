@@ -154,12 +154,12 @@ WRONG = {
     "ours": {
         "queries": {
             "is not JSON": {"query_id": "x", "query_attributes": {"multileave": '{"version": 1'}},
-            "is no impression": {"query_id": "x", "query_attributes": {"multileave": [1]}},
-            "without 'query_id'": {"query_attributes": {"multileave": "{}"}},
+            "expected an impression": {"query_id": "x", "query_attributes": {"multileave": [1]}},
+            "has no 'query_id'": {"query_attributes": {"multileave": "{}"}},
             "'query_attributes' is 'all'": {"query_id": "x", "query_attributes": "all"},
             "'version' is None": {"query_id": "x", "query_attributes": {"multileave": "{}"}},
-            "the line is not JSON": '{"query_id": ',
-            "a row is an object": "[1]",
+            "The line is not JSON": '{"query_id": ',
+            "expected an object": "[1]",
         },
         "events": {
             "'action' of a click": {"action_name": 3, "query_id": "q1", "event_attributes": {"object": {"id": "d"}}},
@@ -175,10 +175,10 @@ WRONG = {
     },
     "teams": {
         "queries": {
-            "without 'query_id'": {"user_query": "shoes"},
+            "has no 'query_id'": {"user_query": "shoes"},
             "'timestamp' is 'noon'": {"query_id": "x", "timestamp": "noon"},
-            "the line is not JSON": '{"query_id": ',
-            "a row is an object": "[1]",
+            "The line is not JSON": '{"query_id": ',
+            "expected an object": "[1]",
         },
         "events": {
             "names its ranker but no 'query_id'": {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from replay_logs import make_log, tallies
 
-from multileave.log.schema import json_line, spell_time
+from multileave.log.writer import json_line, spell_time
 from multileave.methods.base import methods
 from multileave.replay import JOINED, to_row, write_parquet
 

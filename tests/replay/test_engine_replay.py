@@ -14,7 +14,7 @@ import pytest
 from replay_logs import START, assert_same, make_log, tallies
 
 from multileave.errors import DataError, TallyError
-from multileave.log.schema import json_line, spell_time
+from multileave.log.writer import json_line, spell_time
 from multileave.methods.base import methods
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 
@@ -319,7 +319,7 @@ def test_columns_of_other_writers_are_read(tmp_path, log):
 def test_nonsense_is_refused(tmp_path):
     with pytest.raises(DataError, match="no file or folder"):
         replay(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="holds no file"):
+    with pytest.raises(DataError, match="has no files"):
         replay(tmp_path)
     for bad in ({"cap": 0}, {"actions": []}, {"actions": ["a", "a"]}, {"window": timedelta(-1)}, {"dwell": -1.0}):
         with pytest.raises(DataError):

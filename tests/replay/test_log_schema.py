@@ -10,7 +10,7 @@ from replay_logs import make_log
 
 import multileave as ml
 from multileave.errors import ImpressionError
-from multileave.log.schema import json_line
+from multileave.log.writer import json_line
 from multileave.methods.base import methods
 from multileave.replay import JOINED, from_row, replay, to_row, write_parquet
 

@@ -62,7 +62,7 @@ def test_a_cut_last_line_is_recovered_from(tmp_path, cut):
     if cut == 1:  # only the newline is gone
         log = LogWriter(tmp_path)
     else:
-        with pytest.warns(ml.MultileaveWarning, match="was cut"):
+        with pytest.warns(ml.MultileaveWarning, match="was truncated"):
             log = LogWriter(tmp_path)
     with log:
         log.impression(impression(7), impression_id="7")

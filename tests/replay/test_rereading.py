@@ -78,7 +78,7 @@ def test_rows_that_cannot_be_read_so_are_quarantined_with_the_reason(tmp_path):
     found = replay(tmp_path, method="rpm", quarantine=tmp_path / "wrong.jsonl")
     assert (found.counts.inferred, found.counts.malformed) == (6, 4)
     reasons = " ".join(json.loads(line)["reason"] for line in (tmp_path / "wrong.jsonl").open())
-    assert reasons.count("'ranks' is not one rank for every drawn document") == 2
+    assert reasons.count("'ranks' must be one rank for every drawn document") == 2
     assert reasons.count("rpm cannot infer impressions that ppm drew") == 2
 
 

@@ -18,7 +18,7 @@ from replay_logs import assert_close, assert_same, make_log
 
 from multileave.cli import main
 from multileave.errors import DataError, MissingExtra
-from multileave.log.schema import json_line, spell_time
+from multileave.log.writer import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 
 pytestmark = [
@@ -302,8 +302,8 @@ def test_what_fails_is_told_in_one_line(cluster, joined, tmp_path, capsys):
     (tmp_path / "wrong.parquet").write_bytes(b"PAR1 no PAR1")
     assert main(["replay", str(tmp_path), "--engine", "spark"]) == 2
     first, second, third = capsys.readouterr().err.splitlines()
-    assert "there is no file or folder" in first
-    assert "holds no file that ends in" in second
+    assert "There is no file or folder" in first
+    assert "has no files ending in" in second
     assert "Spark could not read the log" in third
     assert main(["replay", str(joined), "--engine", "flink"]) == 2
     assert main(["replay", str(joined), "--master", "yarn"]) == 2
@@ -320,7 +320,7 @@ def test_without_pyspark_the_install_line_is_told(absent, joined):
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCES)}
     )
     assert done.returncode == 2
-    assert done.stderr.strip().endswith(f"needs {absent}, which is absent: pip install 'multileave[spark]'")
+    assert done.stderr.strip().endswith(f"needs {absent}, which is not installed: pip install 'multileave[spark]'")
     assert len(done.stderr.splitlines()) == 1
 
 

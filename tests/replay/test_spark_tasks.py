@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 from replay_logs import assert_close, assert_same, make_log
 
-from multileave.replay import JOINED, replay, to_row, write_parquet
+from multileave.replay import JOINED, Replay, replay, to_row, write_parquet
 from multileave.replay.engine import read_actions
-from multileave.replay.merging import in_order, merge_replays
 from multileave.replay.spark import tasks as spark_tasks
 from multileave.replay.spark.batches import FILE, KEEP
 
@@ -26,7 +25,7 @@ def run(pieces, unit, cap):
     merged = list(spark_tasks.merge_units(job, table.to_batches(max_chunksize=7)))
     [last] = spark_tasks.merge_found(merged)
     [found] = last.column("found").to_pylist()
-    return in_order(pickle.loads(found), NAMES), len(merged)
+    return pickle.loads(found).ordered(NAMES), len(merged)
 
 
 @pytest.mark.parametrize(("unit", "cap"), [("user_id", None), ("user_id", 4), (None, None)])
@@ -63,7 +62,7 @@ def test_merging_does_not_depend_on_the_order(tmp_path):
         path.write_text("\n".join([*map(json.dumps, lines), f'{{"cut {number}']))
         found.append(lambda path=path: replay(path))
     orders = [[0, 1, 2], [2, 1, 0], [1, 2, 0]]
-    merged = [reduce(merge_replays, (found[x]() for x in order)) for order in orders]
+    merged = [reduce(Replay.merge, (found[x]() for x in order)) for order in orders]
     for one in merged:
         assert one.tally().rankers == ("bm25", "dense", "ltr")
         assert one.counts == merged[0].counts

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from replay_logs import make_log
 
-from multileave.log.schema import json_line, spell_time
+from multileave.log.writer import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 
 LOG = make_log(12, methods=("ppm", "tdm"))
@@ -54,7 +54,7 @@ def changed(number=0, **more):
 
 WRONG = {
     "not JSON": b'{"version": 1, "ran',
-    "a row is an object": b"[1, 2]",
+    "expected an object": b"[1, 2]",
     "'version' is None": json.dumps({"shown": []}).encode(),
     "this multileave reads 1": changed(version=2),
     "'version' is True": changed(version=True),
@@ -63,26 +63,26 @@ WRONG = {
     "does not name a method": changed(method="__import__('os')"),
     "'rankers' is 'bm25'": changed(rankers="bm25"),
     "two or more different names": changed(rankers=["a", "a", "b"]),
-    "'k' holds 'ten'": changed(k="ten"),
+    "'k' contains 'ten'": changed(k="ten"),
     "'k' is below 0": changed(k=-1),
-    "'lengths' is not one": changed(lengths=[3, 3]),
-    "'lengths' holds 2.5": changed(lengths=[3, 3, 2.5]),
+    "'lengths' must be one": changed(lengths=[3, 3]),
+    "'lengths' contains 2.5": changed(lengths=[3, 3, 2.5]),
     "expected rows of 3": changed(ranks=[[1, 2], [2, 3]]),
     "'ranks' has 3 entries": changed(ranks=[[1, 2, 3]]),
     "beyond the ranking's length": changed(number=2, ranks=[[10**6] * 3] * 6),
     "in no ranking": changed(number=2, ranks=[[0] * 3] * 6),
     "rank twice": changed(number=2, ranks=[[1] * 3] * 6),
-    "'note' is not one": changed(number=2, note=[]),
+    "'note' must be one": changed(number=2, note=[]),
     "'note' has 2 entries": changed(number=2, note=[1, 1]),
     "below -1": changed(number=2, note=[-5] * 6),
-    "'pinned' is not different": changed(number=1, pinned=[[9, "z"]], hidden=["z"]),
+    "'pinned' must be different": changed(number=1, pinned=[[9, "z"]], hidden=["z"]),
     "'shown' is 3": changed(shown=3),
     "expected document ids": changed(shown=[[1]]),
     "'user_id' is 1.5": changed(user_id=1.5),
     "'timestamp' is 'noon'": changed(timestamp="noon"),
     "seconds since 1970": changed(timestamp=1.7e12),
     "'clicks' is 7": changed(clicks=7),
-    "a click is an object": changed(clicks=[3]),
+    "A click is 3": changed(clicks=[3]),
     "neither 'document' nor": changed(clicks=[{}]),
     "'position' of a click": changed(clicks=[{"position": 1.5}]),
     "'document' of a click": changed(clicks=[{"document": ["a"]}]),
@@ -135,7 +135,7 @@ def test_parquet_that_is_something_else_is_quarantined(tmp_path):
     found = replay(tmp_path, quarantine=tmp_path / "wrong.txt")
     assert_adds_up(found)
     assert (found.counts.rows, found.counts.malformed, found.counts.lost_parts) == (3, 3, 2)
-    assert str(found) == "the log holds no impression that can be inferred"
+    assert str(found) == "No impression of the log can be inferred."
 
 
 def test_a_packed_file_that_is_cut_gives_what_it_held(tmp_path):

@@ -26,11 +26,11 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 WORDS = {
     "malformed": "malformed rows",
     "unknown_versions": "rows of an unknown version",
-    "lost_parts": "files or row groups that could not be read to their end",
-    "repeated_impressions": "impressions with an id that was there before",
+    "lost_parts": "files or row groups that could not be read completely",
+    "repeated_impressions": "impressions with a repeated id",
     "duplicate_clicks": "duplicate clicks, counted once",
     "clicks_not_shown": "clicks on documents that were not shown",
-    "orphan_clicks": "clicks on impressions that are not in the log",
+    "orphan_clicks": "clicks whose impression is not in the log",
     "malformed_clicks": "malformed clicks",
 }
 
@@ -38,63 +38,68 @@ WORDS = {
 def replay(
     paths: Annotated[list[str], typer.Argument(help="Files, folders or URIs of impressions: JSON lines or Parquet.")],
     clicks: Annotated[
-        list[str] | None, typer.Option(help="Files, folders or URIs of clicks that are not in the impressions' rows.")
+        list[str] | None, typer.Option(help="Files, folders or URIs of clicks, if they are in separate files.")
     ] = None,
     form: Annotated[
         str,
         typer.Option(
             "--format",
-            help="multileave; ubi: UBI queries (PATHS) that hold our impressions, and events (--clicks); "
+            help="multileave; ubi: UBI queries (PATHS) that contain our impressions, and events (--clicks); "
             "ubi-team-draft: UBI queries, and events that name the ranker of each hit.",
         ),
     ] = "multileave",
     method: Annotated[
         str | None,
         typer.Option(
-            help="Infer as this method would: rpm reads team drafts that kept ranks; ppm, dpm and opm read the "
-            "lists of each other. By default the method that drew the lists.",
+            help="Infer as this method would: rpm reads team drafts with ranks; ppm, dpm and opm read each other's "
+            "lists. By default, the method that drew the lists.",
             show_default=False,
         ),
     ] = None,
     unit: Annotated[
         str | None,
         typer.Option(
-            help="The column of what is independent: user_id by default, in UBI client_id; 'none' for none.",
+            help="Column that identifies the unit (user or session): user_id by default, client_id in UBI; "
+            "'none' makes each impression a unit.",
             show_default=False,
         ),
     ] = None,
     actions: Annotated[
-        list[str] | None, typer.Option(help="click, cart, purchase, satisfied (a click with --dwell seconds), ...")
+        list[str] | None,
+        typer.Option(help="click, cart, purchase, satisfied (a click with --dwell seconds) or any in the log."),
     ] = None,
-    dwell: Annotated[float, typer.Option(help="Seconds on a document that make a click a satisfied one.")] = 30.0,
+    dwell: Annotated[float, typer.Option(help="Seconds on a document that make a click satisfied.")] = 30.0,
     window: Annotated[str | None, typer.Option(help="How long after an impression clicks count: 90s, 30m, 2h.")] = None,
     cap: Annotated[int | None, typer.Option(help="Leave out units with more impressions than this.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for the report, the tallies and the rows that could not be read.")
+        Path | None, typer.Option(help="Folder for the report, the tallies and the quarantined rows.")
     ] = None,
     check_ids: Annotated[
-        bool, typer.Option("--check-ids", help="Count repeated impression ids without --clicks too, by a further look.")
+        bool,
+        typer.Option(
+            "--check-ids", help="Count repeated impression ids; always on with --clicks. Reads the log once more."
+        ),
     ] = False,
     first_ordinal: Annotated[
-        int, typer.Option(help="Of --format ubi: the ordinal of the first result, for events without object_id.")
+        int, typer.Option(help="With --format ubi: the ordinal of the first result, for events without object_id.")
     ] = 1,
     engine: Annotated[str, typer.Option(help="local, or spark for a cluster.")] = "local",
     master: Annotated[
-        str | None, typer.Option(help="Of --engine spark: such as local[4], yarn or spark://host:7077.")
+        str | None, typer.Option(help="With --engine spark: such as local[4], yarn or spark://host:7077.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong with the log.")] = False,
     sources: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Infer from a log of impressions and clicks which ranker users prefer."""
+    """Find out from a log of impressions and clicks which ranker users prefer."""
     if engine not in ("local", "spark") or (engine == "local" and master is not None):
-        raise DataError(f"--engine is {engine!r}; expected local, or spark, which alone takes --master.")
+        raise DataError(f"--engine is {engine!r}; expected local or spark. Only spark takes --master.")
     load(sources)
     if engine == "spark":
         from multileave.cli.replay_spark import run_on_spark
 
         if form != "multileave":
-            raise DataError(f"--format is {form!r}, which the local engine alone reads; leave out --engine spark.")
+            raise DataError(f"--format is {form!r}, which only the local engine reads. Leave out --engine spark.")
         run_format: Callable[..., Replay] = partial(run_on_spark, master, sources, clicks=clicks, check_ids=check_ids)
         wrong_rows = "quarantine"
     else:
@@ -118,7 +123,7 @@ def replay(
             method=method,
         )
     if out is not None:
-        _write(out, found)
+        found.write(out)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -128,24 +133,24 @@ def replay(
 
 
 def print_wrong(found: "Replay") -> None:
-    """Say on stderr what is wrong with a log, if anything is."""
+    """Print on stderr what is wrong with a log."""
     wrong = found.counts.wrong
     if wrong:
         listed = ", ".join(f"{count:,} {WORDS[name]}" for name, count in wrong.items())
         where = f"; see {found.quarantine}" if found.quarantine else ""
-        typer.echo(f"multileave: warning: in this log are {listed}{where}", err=True)
+        typer.echo(f"multileave: warning: the log contains {listed}{where}", err=True)
 
 
 def _reader(
     form: str, run: "Callable[..., Replay]", clicks: list[str] | None, *, check_ids: bool, first_ordinal: int
 ) -> "Callable[..., Replay]":
-    """Return the function that replays logs of a format, with what only some formats take."""
+    """Return the function that replays logs of a format, with the options of that format."""
     if form == "multileave":
         return partial(run, clicks=clicks or None, check_ids=check_ids)
     if form not in ("ubi", "ubi-team-draft"):
         raise DataError(f"--format is {form!r}; expected multileave, ubi or ubi-team-draft.")
     if not clicks:
-        raise DataError(f"--format {form} needs the UBI events: give them by --clicks.")
+        raise DataError(f"--format {form} needs the UBI events. Pass them with --clicks.")
     if form == "ubi":
         from multileave.integrations.ubi import replay_ubi
 
@@ -156,32 +161,23 @@ def _reader(
 
 
 def read_duration(text: str) -> timedelta:
-    """Return the time that a text such as "30m" names.
+    """Return the duration of a text such as "30m".
 
     >>> read_duration("30m"), read_duration("1.5h")
     (datetime.timedelta(seconds=1800), datetime.timedelta(seconds=5400))
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     if match is None:
-        raise DataError(f"{text!r} is no time; expected a number and a unit, such as 90s, 30m, 2h or 7d.")
+        raise DataError(f"{text!r} is not a duration; expected a number and a unit, such as 90s, 30m, 2h or 7d.")
     try:
         return timedelta(seconds=float(match[1]) * UNITS[match[2]])
     except OverflowError:
-        raise DataError(f"{text!r} is too long a time; expected a few days at most, such as 7d.") from None
-
-
-def _write(folder: Path, found: "Replay") -> None:
-    import json
-
-    (folder / "report.json").write_text(json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n")
-    tallies = [{"method": c.method, "action": c.action, "tally": c.tally.to_dict()} for c in found.comparisons]
-    with (folder / "tallies.json").open("w") as file:
-        json.dump(tallies, file, allow_nan=False)
+        raise DataError(f"{text!r} is too long; expected a few days at most, such as 7d.") from None
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar on stderr, where that is a terminal; yield what moves it."""
+    """Show a progress bar on stderr if that is a terminal; yield the function that updates it."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -190,7 +186,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("looking for files", total=None)
+        task = bar.add_task("finding files", total=None)
 
         def step(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total or None)
@@ -198,19 +194,23 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield step
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
 def _heading(comparison: "Comparison") -> str:
     return f"{comparison.action}, {comparison.method.partition('(')[0]}, {len(comparison.tally.rankers)} rankers"
 
 
 def _print_health(console: "Console", judged: "list[tuple[str, Health]]") -> None:
-    """Print the figures of all comparisons side by side, where there are any."""
+    """Print the health of all comparisons side by side."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     if not judged:
         return
-    table = Table(box=box.ROUNDED, title="health", title_justify="left", title_style="bold")
+    table = Table(box=box.ROUNDED, title="Health", title_justify="left", title_style="bold")
     table.add_column("")
     for heading, _ in judged:
         table.add_column(escape(heading), justify="right")
@@ -230,17 +230,17 @@ def _chance(balance: dict[str, Any] | None) -> str | None:
     return None if balance is None or balance["p"] is None else f"p = {balance['p']:.2g}"
 
 
-# What is said of the health of a log: `stats.health` explains each.
+# What is printed of the health of a log; `stats.health` explains each.
 HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
-    ("users, as if all were equally active", lambda health: f"{health.effective_units:,.0f}"),
+    ("effective sample size (users)", lambda health: f"{health.effective_units:,.0f}"),
     ("clicks by the most active 1 % of users", lambda health: _share(health.top_share)),
     ("impressions without clicks", lambda health: _share(health.without_clicks)),
-    ("impressions in which no ranker can win", lambda health: _share(health.no_preference)),
-    ("impressions without results of some ranker", lambda health: _share(health.fallbacks)),
+    ("impressions on which all rankers agree", lambda health: _share(health.no_preference)),
+    ("impressions with a missing ranker", lambda health: _share(health.fallbacks)),
     ("impressions with results that a ranker lacks", lambda health: _share(health.different_documents)),
-    ("impressions with fewer than k + 1 results of some", lambda health: _share(health.short_lists)),
-    ("balance of who stands first", lambda health: _chance(health.first)),
-    ("balance of who is shown", lambda health: _chance(health.exposure)),
+    ("impressions with a list shorter than k + 1", lambda health: _share(health.short_lists)),
+    ("balance of the first result", lambda health: _chance(health.first)),
+    ("exposure balance", lambda health: _chance(health.exposure)),
 )
 
 
@@ -251,28 +251,28 @@ def _print_report(console: "Console", found: "Replay") -> None:
 
     counts: Any = found.counts
     console.print(
-        f"\n[bold]{counts.inferred:,} impressions inferred[/bold], of {counts.rows:,} rows in {found.files:,} files; "
-        f"{counts.counted_clicks:,} clicks count, of {counts.clicks:,}.\n"
+        f"\n[bold]{counts.inferred:,} impressions inferred[/bold] from {counts.rows:,} rows in {_files(found.files)}; "
+        f"{counts.counted_clicks:,} of {counts.clicks:,} clicks counted.\n"
     )
     judged = [(comparison, comparison.verdict) for comparison in found.comparisons]
     for comparison, verdict in judged:
-        said = f"too few units for a verdict ({comparison.tally.units}); at least two are needed"
+        said = f"Too few units for a verdict ({comparison.tally.units}); at least two are needed."
         said = said if verdict is None else verdict.sentence
         console.print(f"[bold]{escape(comparison.action)}[/bold] ({escape(comparison.method)}): {escape(said)}")
         for warning in () if verdict is None else verdict.warnings:
             console.print(f"  [yellow]warning:[/yellow] {escape(warning)}")
     _print_health(console, [(_heading(c), v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
-        console.print("There is no impression that can be inferred.")
+        console.print("No impression of the log can be inferred.")
     rows = [(WORDS[name], count) for name, count in counts.wrong.items()]
     rows += [
         (words, getattr(counts, name))
         for name, words in (
-            ("filtered", "rows that were filtered out"),
-            ("without_unit", "impressions without a unit, each one of its own"),
+            ("filtered", "rows filtered out"),
+            ("without_unit", "impressions without a unit, each counted as one"),
             ("units_over_cap", "units over the cap, left out"),
             ("late_clicks", "clicks outside the window"),
-            ("undated_clicks", "clicks without a time, so not in the window"),
+            ("undated_clicks", "clicks without a time, so outside the window"),
         )
         if getattr(counts, name)
     ]

@@ -26,14 +26,14 @@ def run_on_spark(
     progress: Callable[[str, int, int], None],
     **options: Any,
 ) -> "Replay":
-    """Replay files on Spark; master None: what Spark's own settings say. sources: what --load named."""
+    """Replay files on Spark; master: None for Spark's own setting. sources: the arguments of --load."""
     from multileave.replay import spark
 
     progress("starting Spark", 0, 0)
     with _session(master) as session:
         names = []
         for source in sources or []:
-            # Executors import what was loaded here.
+            # Executors import the same files.
             if source.endswith(".py"):
                 session.sparkContext.addPyFile(source)
             names.append(Path(source).stem if source.endswith(".py") else source)
@@ -49,21 +49,21 @@ def run_on_spark(
 
 @contextmanager
 def _session(master: str | None) -> Iterator["SparkSession"]:
-    """Yield the session at hand, or one of our own that is stopped at the end."""
+    """Yield the active session, or a new one that is stopped at the end."""
     from pyspark.sql import SparkSession
 
     from multileave.replay.spark.dataframes import failures
 
     running = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName("multileave replay")
-    # The command shows that it is at work, and Spark's own bar would be drawn over that.
+    # Spark's own progress bar would overwrite ours.
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     if master is not None:
         builder = builder.master(master)
     needs = "a Java runtime (apt-get install openjdk-17-jre-headless) and a master that can be reached"
-    with failures(f"Spark does not start; it needs {needs}"):
+    with failures(f"Spark does not start. It needs {needs}"):
         session = builder.getOrCreate()
-    # What fails is told in one line at the end.
+    # Failures are reported in one line at the end.
     session.sparkContext.setLogLevel("OFF")
     try:
         yield session

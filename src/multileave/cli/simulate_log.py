@@ -1,4 +1,4 @@
-"""multileave simulate-log: logs from simulated users, to try replay on."""
+"""multileave simulate-log: logs of simulated users, to try out replay."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,22 +15,22 @@ DOCUMENTS, GRADES = 50, 5
 
 
 def simulate_log(
-    out: Annotated[Path, typer.Option(help="The folder to write to; made if it is not there.")],
-    impressions: Annotated[int, typer.Option(help="How many result pages users see.")] = 10_000,
-    users: Annotated[int | None, typer.Option(help="How many users there are; one for five impressions.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write to; created if needed.")],
+    impressions: Annotated[int, typer.Option(help="Number of result pages that users see.")] = 10_000,
+    users: Annotated[int | None, typer.Option(help="Number of users; by default one per five impressions.")] = None,
     method: Annotated[str, typer.Option(help="The method that combines the rankings.")] = "recommended",
-    rankers: Annotated[int, typer.Option(help="How many rankers to compare.")] = 5,
-    queries: Annotated[int, typer.Option(help="How many different queries there are.")] = 1000,
+    rankers: Annotated[int, typer.Option(help="Number of rankers to compare.")] = 5,
+    queries: Annotated[int, typer.Option(help="Number of different queries.")] = 1000,
     k: Annotated[int, typer.Option("--k", help="Results on a page.")] = 10,
     user: Annotated[
         str, typer.Option(help="perfect, navigational, informational, almost_random or random.")
     ] = "navigational",
-    files: Annotated[int, typer.Option(help="How many files to write of each kind.")] = 1,
-    separate: Annotated[bool, typer.Option("--separate", help="Write clicks into files of their own.")] = False,
-    lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines, not Parquet.")] = False,
-    duplicates: Annotated[float, typer.Option(help="Share of clicks that are logged twice, with --separate.")] = 0.0,
-    late: Annotated[float, typer.Option(help="Share of clicks that come an hour late, with --separate.")] = 0.0,
-    seed: Annotated[str, typer.Option(help="A number or any text; the same seed, the same log.")] = "42",
+    files: Annotated[int, typer.Option(help="Number of files of each kind.")] = 1,
+    separate: Annotated[bool, typer.Option("--separate", help="Write clicks to separate files.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines instead of Parquet.")] = False,
+    duplicates: Annotated[float, typer.Option(help="With --separate: the share of clicks logged twice.")] = 0.0,
+    late: Annotated[float, typer.Option(help="With --separate: the share of clicks that are an hour late.")] = 0.0,
+    seed: Annotated[str, typer.Option(help="A number or any text; the same seed gives the same log.")] = "42",
     sources: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -42,7 +42,7 @@ def simulate_log(
 
     load(sources)
     if impressions < 1 or files < 1 or rankers < 2 or queries < 1 or k < 1:
-        raise DataError("--impressions, --files, --queries and --k are numbers from 1, and --rankers from 2.")
+        raise DataError("Expected --impressions, --files, --queries and --k from 1, and --rankers from 2.")
     if not 0 <= duplicates <= 1 or not 0 <= late <= 1:
         raise DataError(f"--duplicates is {duplicates} and --late is {late}; expected shares from 0 to 1.")
     number = int(seed) if seed.isdecimal() else seed

@@ -1,7 +1,7 @@
-"""The client: what a search application calls, of a service over HTTP or in its own process.
+"""The client: what a search application calls, with a service over HTTP or in its own process.
 
-Searches never fail because of it. Where the service is away, late or wrong, the control's list is shown
-and nothing is recorded.
+Searches never fail because of it. If the service is down, slow or wrong, the control's list is shown and nothing is
+recorded.
 """
 
 from multileave.client.clients import AsyncClient, Client

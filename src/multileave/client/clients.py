@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from multileave.client.counters import Counters, Stats
-from multileave.client.event import event_line
-from multileave.client.http import CONNECTIONS, Asking, EventSender, Unanswered, httpx
-from multileave.client.outbox import Outbox
+from multileave.client.http import CONNECTIONS, EventSender, NoAnswer, Service, httpx
+from multileave.client.outbox import Outbox, event_line
 from multileave.client.search import Document, Page, Search, check_control
 from multileave.client.spill import Spill
 from multileave.errors import DataError
@@ -21,7 +20,7 @@ MEGABYTE = 1 << 20
 
 
 class _Common(ABC):
-    """What both clients do alike: they count, send events, and fall back."""
+    """What both clients share: counters, the outbox, and the fallback."""
 
     def __init__(
         self,
@@ -46,8 +45,8 @@ class _Common(ABC):
             )
         self._control, self._k, self._deadline = control, k, deadline
         self._counters = Counters()
-        self._asking = Asking(address, experiment, key)
-        self._sender = EventSender(self._asking, self._counters)
+        self._service = Service(address, experiment, key)
+        self._sender = EventSender(self._service, self._counters)
         self._outbox = Outbox(
             self._sender.send,
             self._counters,
@@ -60,16 +59,16 @@ class _Common(ABC):
 
     @abstractmethod
     def _connect(self) -> None:
-        """Make what searches are asked through."""
+        """Create the HTTP client for searches."""
 
     @property
     def stats(self) -> Stats:
-        """What was done so far."""
+        """The counts so far."""
         return self._counters.stats
 
     def _fall_back(self, search: Search, why: str) -> Page:
         self._counters.add(fallbacks=1)
-        self._asking.complain("the control's list is shown: %s", why)
+        self._service.warn("Showing the control's list: %s", why)
         return search.fall_back(self._control, self._k, why)
 
     def _put(
@@ -92,23 +91,22 @@ class _Common(ABC):
 
 
 class Client(_Common):
-    """Asks a service for the lists to show, and tells it what users did; may be used by many threads.
+    """Requests the lists to show from a service, and sends it what users did; thread-safe.
 
-    address: of the service, such as "http://127.0.0.1:8421". experiment: its number. key: one with the
-        role ingest.
-    control, k: the ranker to fall back to, and how many results a page has; as in the experiment.
+    address: of the service, such as "http://127.0.0.1:8421". experiment: its number. key: with the role ingest.
+    control, k: the ranker to fall back to, and the results on a page; as in the experiment.
     deadline: seconds until a search falls back.
-    spill: a folder for events while the service is away; several processes may share it. most_spilled:
-        bytes in it.
-    most_queued: events that wait in memory. batch, flush_seconds: events are sent when there are so many,
-        or so late.
+    spill: a folder for events while the service is down; several processes may share it. most_spilled: its
+        maximum size in bytes.
+    most_queued: the maximum number of events in memory. batch, flush_seconds: events are sent after `batch`
+        events or `flush_seconds`.
 
-    Make it once per process, after any fork, and close it at the end, or use it as a context.
+    Create it once per process, after any fork, and close it at the end, or use it as a context manager.
     """
 
     def _connect(self) -> None:
-        self._http = httpx().Client(**self._asking.settings(self._deadline))
-        # A request may take longer than the deadline in parts that each keep to it; who searches does not wait.
+        self._http = httpx().Client(**self._service.settings(self._deadline))
+        # Each part of a request may meet the deadline while the whole does not; the search must not wait for it.
         self._pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="multileave-client")
 
     def interleave(
@@ -121,21 +119,21 @@ class Client(_Common):
         pinned: Mapping[int, Document] | None = None,
         salt: str = "",
     ) -> Page:
-        """Return the page to show to a unit; the control's within the deadline, whatever happens.
+        """Return the page to show to a unit; the control's after the deadline or any failure.
 
-        rankings: each ranker's documents, best first; None for one that failed. pinned: documents at
-        positions from 0, over all pages. salt: another salt, another draw.
+        rankings: each ranker's documents, best first; None for one that failed. pinned: documents at positions
+        from 0, over all pages. salt: another salt gives another draw.
         """
         search = Search.checked(rankings, unit, query, page, pinned, salt)
         try:
-            self._asking.check_rest()
-            future = self._pool.submit(self._asking.ask, self._http, search)
+            self._service.check_circuit()
+            future = self._pool.submit(self._service.request_page, self._http, search)
             try:
                 return future.result(self._deadline)
             except TimeoutError:
                 future.cancel()
-                raise self._asking.too_late(self._deadline) from None
-        except Unanswered as why:
+                raise self._service.missed_deadline(self._deadline) from None
+        except NoAnswer as why:
             return self._fall_back(search, str(why))
 
     def click(
@@ -147,19 +145,19 @@ class Client(_Common):
         action: str = "click",
         dwell: float | None = None,
     ) -> None:
-        """Queue what a user did with a document of a page; nothing is done where nothing was recorded.
+        """Queue what a user did with a document of a page; ignored if the page was not recorded.
 
-        impression: of the page. document or position: which one, by id or from 0 over all pages.
+        impression: of the page. document, position: its id, or its position from 0 over all pages.
         dwell: seconds on the document.
         """
         self._put(impression, document, position, action, dwell)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Send all events now; return whether they were sent in this time."""
+        """Send all events now; return whether all were sent within the timeout."""
         return self._outbox.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Send what waits within a time, spill the rest, and end."""
+        """Send queued events within the timeout, spill the rest, and stop."""
         self._close_outbox(timeout)
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._http.close()
@@ -174,10 +172,10 @@ class Client(_Common):
 
 
 class AsyncClient(_Common):
-    """`Client` for applications with an event loop; events are sent by a thread beside it."""
+    """`Client` for applications with an event loop; a background thread sends events."""
 
     def _connect(self) -> None:
-        self._http = httpx().AsyncClient(**self._asking.settings(self._deadline))
+        self._http = httpx().AsyncClient(**self._service.settings(self._deadline))
 
     async def interleave(
         self,
@@ -192,13 +190,13 @@ class AsyncClient(_Common):
         """Return the page to show, as `Client.interleave` does."""
         search = Search.checked(rankings, unit, query, page, pinned, salt)
         try:
-            self._asking.check_rest()
+            self._service.check_circuit()
             try:
                 async with asyncio.timeout(self._deadline):
-                    return await self._asking.ask_async(self._http, search)
+                    return await self._service.request_page_async(self._http, search)
             except TimeoutError:
-                raise self._asking.too_late(self._deadline) from None
-        except Unanswered as why:
+                raise self._service.missed_deadline(self._deadline) from None
+        except NoAnswer as why:
             return self._fall_back(search, str(why))
 
     async def click(
@@ -214,11 +212,11 @@ class AsyncClient(_Common):
         self._put(impression, document, position, action, dwell)
 
     async def flush(self, timeout: float = 5.0) -> bool:
-        """Send all events now; return whether they were sent in this time."""
+        """Send all events now; return whether all were sent within the timeout."""
         return await asyncio.to_thread(self._outbox.flush, timeout)
 
     async def close(self, timeout: float = 5.0) -> None:
-        """Send what waits within a time, spill the rest, and end."""
+        """Send queued events within the timeout, spill the rest, and stop."""
         await asyncio.to_thread(self._close_outbox, timeout)
         await self._http.aclose()
 

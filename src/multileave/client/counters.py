@@ -1,4 +1,4 @@
-"""What a client counts of what it does."""
+"""The counts of a client."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -10,11 +10,11 @@ __all__ = ["Counters", "Stats"]
 class Stats:
     """What a client has done so far.
 
-    sent: events that the service answered, of which it accepted or rejected each.
-    spilled: events that were written to the spill folder; they are sent later, and counted as sent then.
-    dropped: events that are lost, as there was room neither in the queue nor on the disk.
-    ignored: events of pages that nothing was recorded of.
-    fallbacks: pages of the control's list, shown as there was no answer that could be used.
+    sent: events that the service has answered; it accepted or rejected each.
+    spilled: events written to the spill folder; they are sent later, and then counted as sent.
+    dropped: events lost because queue and spill folder were full.
+    ignored: events of pages that were not recorded.
+    fallbacks: pages of the control's list, shown because there was no usable answer.
     """
 
     sent: int = 0
@@ -41,5 +41,5 @@ class Counters:
 
     @property
     def stats(self) -> Stats:
-        """The counts now."""
+        """The current counts."""
         return self._stats

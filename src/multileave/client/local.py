@@ -1,4 +1,4 @@
-"""In-process: the same calls on the library and a log, without a service."""
+"""The client without a service: draws lists in this process and logs them."""
 
 import hashlib
 import json
@@ -23,14 +23,14 @@ MOST_REMEMBERED = 100_000  # impressions
 
 
 class LocalClient:
-    """Draws lists in this process and logs them, with the clicks, for `multileave replay`; thread-safe.
+    """Draws lists in this process and logs them with their clicks for `multileave replay`; thread-safe.
 
-    method, k, pages: how lists are drawn, how many results a page has, and how many pages are drawn at
-        once. Further pages continue the list; what is logged and compared is the first.
-    control: the ranker to fall back to where rankings cannot be combined.
-    folder: where the log goes, as `replay.LogWriter` writes it. name: of this process in it.
-    experiment, version: what draws are seeded with, beside the unit, the query and the salt.
-    window: seconds in which the same rankings, for the same unit and query, are the same impression.
+    method, k, pages: how lists are drawn, how many results a page has, and how many pages are drawn at once. Later
+        pages continue the list; only the first is logged and compared.
+    control: the ranker to fall back to if rankings cannot be combined.
+    folder: where `LogWriter` writes the log. name: of this process in it.
+    experiment, version: seed the draws, with the unit, the query and the salt.
+    window: seconds in which the same rankings for the same unit and query are one impression.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class LocalClient:
         window: float = 86_400.0,
         name: str = "log",
     ) -> None:
-        from multileave.replay import LogWriter
+        from multileave.log import LogWriter
 
         check_control(control, k)
         if type(pages) is not int or pages < 1:
-            raise DataError(f"pages is {pages!r}; expected a number from 1.")
+            raise DataError(f"pages is {pages!r}; expected an integer from 1.")
         self._method = get_method(method) if isinstance(method, str) else method
         self._control, self._k, self._pages = control, k, pages
         self._experiment, self._version, self._window = experiment, version, window
@@ -61,7 +61,7 @@ class LocalClient:
 
     @property
     def stats(self) -> Stats:
-        """What was done so far; what is logged counts as sent and accepted."""
+        """The counts so far; logged events count as sent and accepted."""
         return self._counters.stats
 
     def interleave(
@@ -74,7 +74,7 @@ class LocalClient:
         pinned: Mapping[int, Document] | None = None,
         salt: str = "",
     ) -> Page:
-        """Return the page to show to a unit, as `Client.interleave` does; a ranker that failed is None."""
+        """Return the page to show to a unit, as `Client.interleave` does."""
         search = Search.checked(rankings, unit, query, page, pinned, salt)
         seed = json.dumps([self._experiment, self._version, unit, query, salt])
         try:
@@ -117,7 +117,7 @@ class LocalClient:
             self._counters.add(sent=1, accepted=1)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Return True: every line is with the operating system when a call returns."""
+        """Return True: every line has reached the operating system when a call returns."""
         return True
 
     def close(self, timeout: float = 5.0) -> None:
@@ -133,7 +133,7 @@ class LocalClient:
         self.close()
 
     def _identify(self, seed: str, search: Search) -> tuple[str, bool]:
-        """Return the id of an impression, and whether it is to be logged: it was not, within the window."""
+        """Return the id of an impression, and whether it is new: not logged before within the window."""
         source = json.dumps([seed, search.rankings, sorted(search.pinned.items())])
         key = hashlib.blake2b(source.encode(), digest_size=16).digest()
         with self._lock:

@@ -1,47 +1,85 @@
-"""The outbox: events wait in a queue, and a thread sends them in batches.
+"""The outbox: a queue of events that a thread sends in batches.
 
-What cannot be sent is tried again, after pauses that double up to half a minute, each shortened at
-random so that clients do not return all at once. While the service is away, or where the queue is full,
-events go to the spill folder; without one they wait in the queue while it has room, and are dropped,
-and counted, when it has none.
+Failed batches are retried with exponential backoff, up to half a minute, with jitter so that clients do not all return
+at once. While the service is down, or if the queue is full, events go to the spill folder; without one they stay in
+the queue, and are dropped and counted once it is full.
 """
 
 import atexit
 import enum
+import json
+import math
 import random
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from multileave.client.counters import Counters
+from multileave.client.search import Document
 from multileave.client.spill import Spill
+from multileave.errors import DataError
 
-__all__ = ["Outbox", "Outcome"]
+__all__ = ["Outbox", "SendResult", "event_line"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds
-PATIENCE = 3  # tries in a row that fail before a batch is spilled
+PATIENCE = 3  # failed tries in a row before a batch is spilled
 
 
-class Outcome(enum.Enum):
-    """What became of a batch."""
+class SendResult(enum.Enum):
+    """The result of sending a batch."""
 
     DONE = "answered, and counted"
-    LATER = "to be tried again"
-    TOO_LARGE = "to be tried again in halves"
+    LATER = "retry"
+    TOO_LARGE = "retry in halves"
+
+
+def event_line(
+    impression: str,
+    document: Document | None,
+    position: int | None,
+    action: str,
+    dwell: float | None,
+) -> bytes:
+    """Return an event as a line of JSON, with the current time and a new id: sent twice, it counts once."""
+    if not isinstance(impression, str) or not impression:
+        raise DataError(f"impression is {impression!r}; expected the impression of a page, or None.")
+    if document is None and position is None:
+        raise DataError("A click has neither a document nor a position. Pass one of them.")
+    if not isinstance(document, str | int | None) or isinstance(document, bool):
+        raise DataError(f"document is {document!r}; expected its id, a string or an integer.")
+    if position is not None and (type(position) is not int or position < 0):
+        raise DataError(f"position is {position!r}; expected an integer from 0.")
+    if not isinstance(action, str) or not action:
+        raise DataError(f"action is {action!r}; expected a name, such as 'click'.")
+    if dwell is not None and not (math.isfinite(dwell) and dwell >= 0):
+        raise DataError(f"dwell is {dwell!r}; expected seconds from 0.")
+    fields = {
+        "id": uuid.uuid4().hex,
+        "impression": impression,
+        "document": document,
+        "position": position,
+        "action": action,
+        "timestamp": datetime.now(UTC).isoformat(),
+        "dwell": None if dwell is None else float(dwell),
+    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps(given, separators=(",", ":")).encode() + b"\n"
 
 
 class Outbox:
     """A bounded queue of events with a thread that sends them.
 
-    send: sends a batch, counts what became of its events, and does not raise.
-    most_queued: events. batch: most events of a request. flush_seconds: how long an event waits at most
-    before a batch is sent that is not full.
+    send: sends a batch, counts its events, and does not raise.
+    most_queued: events in the queue. batch: events in a request, at most. flush_seconds: how long an event waits
+    before a batch that is not full is sent.
     """
 
     def __init__(
         self,
-        send: Callable[[list[bytes]], Outcome],
+        send: Callable[[list[bytes]], SendResult],
         counters: Counters,
         spill: Spill | None,
         *,
@@ -53,18 +91,18 @@ class Outbox:
         self._most_queued, self._batch, self._flush_seconds = most_queued, batch, flush_seconds
         self._queue: deque[bytes] = deque()
         self._changed = threading.Condition()
-        self._busy = False  # the thread holds events that are not in the queue
-        self._hurried = 0  # who waits for the queue to be empty
+        self._busy = False  # the thread holds events taken from the queue
+        self._hurried = 0  # how many callers wait for the queue to be empty
         self._closing = False
-        self._failures = 0  # tries in a row
-        self._again_at = 0.0  # when the service may be tried again
-        self._look_at = 0.0  # when to look whether something waits in the spill folder
+        self._failures = 0  # in a row
+        self._again_at = 0.0  # when to try the service again
+        self._look_at = 0.0  # when to check the spill folder
         self._thread = threading.Thread(target=self._run, name="multileave-outbox", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
     def put(self, event: bytes) -> None:
-        """Take an event; this waits for nothing but a write to a file where the queue is full."""
+        """Queue an event; never blocks, except to write to a file if the queue is full."""
         with self._changed:
             if len(self._queue) < self._most_queued and not self._closing:
                 self._queue.append(event)
@@ -74,7 +112,7 @@ class Outbox:
         self._keep([event])
 
     def flush(self, timeout: float) -> bool:
-        """Try to send all there is, the spill folder included; return whether it was sent in this time."""
+        """Send all events, including the spill folder; return whether all were sent within the timeout."""
         with self._changed:
             self._hurried += 1
             self._failures, self._again_at, self._look_at = 0, 0.0, 0.0
@@ -86,12 +124,12 @@ class Outbox:
                 self._hurried -= 1
 
     def _is_idle(self) -> bool:
-        """Whether there is nothing to do: all is sent, or the service stays away and all is spilled."""
+        """Whether there is nothing to do: all is sent, or the service is down and all is spilled."""
         looked = self._spill is None or time.monotonic() < self._look_at or self._failures >= PATIENCE
         return not self._queue and not self._busy and looked
 
     def close(self, timeout: float = 5.0) -> None:
-        """Send what waits within a time, spill the rest, and end."""
+        """Send queued events within the timeout, spill the rest, and stop."""
         atexit.unregister(self.close)
         if self._closing:
             return
@@ -120,7 +158,7 @@ class Outbox:
                     self._changed.notify_all()
 
     def _take(self) -> list[bytes]:
-        """Wait for a batch: a full one, or what there is after the flush time."""
+        """Wait for a full batch, or take what there is after `flush_seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._queue) >= self._batch or self._hurried or self._closing,
                                    self._flush_seconds)  # fmt: skip
@@ -128,13 +166,13 @@ class Outbox:
                 return []
             taken = [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
             self._busy = bool(taken)
-            if not taken and self._hurried:  # let them see it, and do not spin while the spill folder is sent
+            if not taken and self._hurried:  # wake those who wait, and do not spin while the spill folder is sent
                 self._changed.notify_all()
                 self._changed.wait(0.01)
             return taken
 
     def _deliver(self, batch: list[bytes]) -> None:
-        """Send a batch; where the service stays away, spill it, or put it back where it was."""
+        """Send a batch; if the service is down, spill it, or put it back into the queue."""
         while not (sent := self._try(batch)) and self._failures < PATIENCE and not self._closing:
             self._pause()
         if not sent and self._spill is not None:
@@ -148,14 +186,14 @@ class Outbox:
             self._pause()
 
     def _try(self, batch: list[bytes]) -> bool:
-        """Send a batch once, unless it is too early to try again; return whether it was answered."""
+        """Send a batch once, unless it is too early to retry; return whether it was answered."""
         if time.monotonic() < self._again_at or self._closing:
             return False
         outcome = self._send_batch(batch)
-        if outcome is Outcome.TOO_LARGE:
+        if outcome is SendResult.TOO_LARGE:
             middle = len(batch) // 2
             return self._try(batch[:middle]) and self._try(batch[middle:])
-        if outcome is Outcome.DONE:
+        if outcome is SendResult.DONE:
             self._failures = 0
             return True
         pause = min(FIRST_PAUSE * 2.0**self._failures, LONGEST_PAUSE)
@@ -164,14 +202,14 @@ class Outbox:
         return False
 
     def _pause(self) -> None:
-        """Wait until the service may be tried again; whoever hurries ends it."""
+        """Wait until the service may be tried again, or until somebody calls flush."""
         with self._changed:
             wait = self._again_at - time.monotonic()
             if wait > 0:
                 self._changed.wait_for(lambda: self._closing or time.monotonic() >= self._again_at, wait)
 
     def _keep(self, events: list[bytes]) -> None:
-        """Spill events; count those that are lost."""
+        """Spill events, and count those that are lost."""
         if not events:
             return
         kept = 0

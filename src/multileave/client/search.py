@@ -1,4 +1,4 @@
-"""Searches and pages: what an application passes in, checked, and what it gets back."""
+"""Searches and pages: the arguments of an application, checked, and what it gets back."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ Document: TypeAlias = str | int
 class Page:
     """A page of results to show.
 
-    shown: its documents. impression: what clicks refer to; None where nothing is recorded.
-    fallback: this is the control's list, as the rankings could not be combined in time; reason says why.
+    shown: its documents. impression: what clicks refer to; None if nothing is recorded.
+    fallback: whether this is the control's list because rankings could not be combined in time; reason: why.
     """
 
     shown: tuple[Document, ...]
@@ -29,7 +29,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Search:
-    """One search: the rankings of it, who searches, for what, and which page of the results."""
+    """One search: its rankings, the unit, the query and the page of results."""
 
     rankings: dict[str, list[Document] | None]
     unit: str
@@ -48,7 +48,7 @@ class Search:
         pinned: Mapping[int, Document] | None,
         salt: str,
     ) -> "Search":
-        """Return a search, or refuse arguments of types that no search has."""
+        """Return a search; raise `DataError` for arguments of the wrong types."""
         if not isinstance(rankings, Mapping):
             raise DataError(
                 f"rankings is a {type(rankings).__name__}; expected rankers mapped to their documents, best first."
@@ -59,15 +59,15 @@ class Search:
             if not isinstance(value, str):
                 raise DataError(f"{name} is {_spell(value)}; expected a string.")
         if not unit:
-            raise DataError("unit is empty; expected who searches, such as the id of a user or a session.")
+            raise DataError("unit is empty; expected the id of a user or a session.")
         if type(page) is not int or page < 1:
-            raise DataError(f"page is {_spell(page)}; expected a number from 1.")
+            raise DataError(f"page is {_spell(page)}; expected an integer from 1.")
         read = {_name(ranker): _documents(ranker, documents) for ranker, documents in rankings.items()}
         pins = {_position(place): _document("pinned", document) for place, document in (pinned or {}).items()}
         return cls(read, unit, query, page, pins, salt)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the body that the service is sent."""
+        """Return the request body."""
         body: dict[str, Any] = {"rankings": self.rankings, "unit": self.unit, "query": self.query, "page": self.page}
         if self.pinned:
             body["pinned"] = {str(position): document for position, document in self.pinned.items()}
@@ -76,7 +76,7 @@ class Search:
         return body
 
     def fall_back(self, control: str, k: int, reason: str) -> Page:
-        """Return this page of the control's list, of the first ranker that answered if the control did not."""
+        """Return this page of the control's list, or of the first ranker that answered if the control did not."""
         present = [documents for documents in self.rankings.values() if documents]
         chosen = self.rankings.get(control) or (present[0] if present else [])
         shown = with_pins(dict.fromkeys(chosen), self.pinned, max(self.page * k, *self.pinned, 0) + 1)
@@ -84,16 +84,16 @@ class Search:
 
 
 def check_control(control: str, k: int) -> None:
-    """Refuse what fallbacks cannot be made of."""
+    """Raise `DataError` for a control or k that no fallback can be made from."""
     if not isinstance(control, str) or not control:
         raise DataError(f"control is {_spell(control)}; expected the name of the ranker to fall back to.")
     if type(k) is not int or k < 1:
-        raise DataError(f"k is {_spell(k)}; expected how many results a page has, from 1.")
+        raise DataError(f"k is {_spell(k)}; expected the number of results on a page, from 1.")
 
 
 def _name(ranker: Any) -> str:
     if not isinstance(ranker, str):
-        raise DataError(f"a ranker is {_spell(ranker)}; expected its name, a string.")
+        raise DataError(f"A ranker is {_spell(ranker)}; expected its name, a string.")
     return ranker
 
 
@@ -119,12 +119,12 @@ def _document(where: str, document: Any) -> Document:
             raise TypeError
         return operator.index(document)
     except TypeError:
-        raise DataError(f"{where} holds {_spell(document)}; expected ids, which are strings or integers.") from None
+        raise DataError(f"{where} contains {_spell(document)}; expected ids, which are strings or integers.") from None
 
 
 def _position(place: Any) -> int:
     if type(place) is not int or place < 0:
-        raise DataError(f"a pinned position is {_spell(place)}; expected a number from 0.")
+        raise DataError(f"A pinned position is {_spell(place)}; expected an integer from 0.")
     return place
 
 

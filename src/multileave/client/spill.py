@@ -1,9 +1,9 @@
-"""Spilling: events that cannot be sent now go to files, and are sent from there later.
+"""The spill folder: events that cannot be sent now go to files, and are sent from there later.
 
-Files of JSON lines are appended to, a line in one write, and deleted when all of a file was sent. Whoever
-writes or sends a file holds a lock on it that ends with the process, so processes can share a folder, and
-the files of one that was killed are sent by the next. A file may be sent twice, for instance by a process
-that is killed between sending and deleting; events carry ids and are counted once.
+Lines are appended to files of JSON lines, each in one write, and a file is deleted after all of it was sent. Whoever
+writes or sends a file holds a lock on it that ends with the process, so processes can share a folder, and the files of
+a killed process are sent by the next. A file may be sent twice, for instance if a process is killed between sending
+and deleting; events carry ids and count once.
 """
 
 import contextlib
@@ -18,25 +18,25 @@ from multileave.errors import DataError
 
 __all__ = ["Spill"]
 
-FILE_BYTES = 1 << 20  # after which a new file is begun
+FILE_BYTES = 1 << 20  # after which a new file is started
 
 
 class Spill:
-    """A folder of events that wait; at most so many bytes of them."""
+    """A folder of waiting events, of at most `most_bytes`."""
 
     def __init__(self, folder: str | os.PathLike[str], most_bytes: int) -> None:
         if sys.platform == "win32":
-            raise DataError("a spill folder needs the file locks of a POSIX system. Leave spill out.")
+            raise DataError("A spill folder needs POSIX file locks, which Windows lacks. Leave out spill.")
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._file: int | None = None
-        self._written = 0  # bytes of the present file
+        self._written = 0  # bytes of the current file
         self._waiting = sum(_size(path) for path in self._files())  # bytes of all others
 
     def append(self, lines: Sequence[bytes]) -> int:
-        """Write lines; return how many were, fewer than given where the folder or the disk is full."""
+        """Write lines; return how many were written, fewer if the folder or the disk is full."""
         with self._lock:
             for done, line in enumerate(lines):
                 if self._waiting + self._written + len(line) > self._most_bytes:
@@ -49,7 +49,7 @@ class Spill:
             return len(lines)
 
     def send_file(self, send: Callable[[list[bytes]], bool], batch: int) -> bool | None:
-        """Send a file that waits, in batches, and delete it; return whether all of it was sent, None if none waits."""
+        """Send a waiting file in batches and delete it; return whether all was sent, None if there is no file."""
         with self._lock:
             self._seal()
         for path in self._files():
@@ -65,7 +65,7 @@ class Spill:
         return None
 
     def close(self) -> None:
-        """Let other processes have the files."""
+        """Release the files to other processes."""
         with self._lock:
             self._seal()
 
@@ -83,7 +83,7 @@ class Spill:
             while done < len(line):
                 done += os.write(self._file, line[done:])
         except OSError:
-            os.ftruncate(self._file, before)  # part of a line is no event
+            os.ftruncate(self._file, before)  # part of a line is not an event
             raise
         self._written = before + done
 
@@ -91,7 +91,7 @@ class Spill:
         while True:
             path = self.folder / f"events-{uuid.uuid4().hex}.jsonl"
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-            # Between the two, another process may have found the file empty, and deleted it.
+            # In between, another process may have found the file empty and deleted it.
             if _lock(file) and os.fstat(file).st_nlink:
                 return file
             os.close(file)
@@ -105,7 +105,7 @@ class Spill:
 
     @contextlib.contextmanager
     def _held(self, path: Path) -> Iterator[list[bytes] | None]:
-        """Give the whole lines of a file; None if another holds it, or has deleted it."""
+        """Yield the complete lines of a file; None if another process holds or has deleted it."""
         try:
             file = os.open(path, os.O_RDONLY)
         except FileNotFoundError:

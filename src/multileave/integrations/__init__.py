@@ -1,6 +1,5 @@
-"""Integrations: where search people already work; each is a module of its own.
+"""Integrations with search software; each is its own module.
 
-`retrievers` combines anything that is called with a query, `pyterrier` is for PyTerrier's pipelines, and `ubi`
-reads logs of User Behavior Insights. TREC runs are read by `multileave.data.trec`, since studies are made of
-them.
+`retrievers` combines anything that is called with a query, `pyterrier` is for PyTerrier pipelines, and `ubi` reads
+logs of User Behavior Insights. `multileave.data.trec` reads TREC runs, since studies use them.
 """

@@ -1,8 +1,8 @@
-"""PyTerrier: pipelines shown as one list, and compared by simulated clicks.
+"""PyTerrier: show pipelines as one list, and compare them by simulated clicks.
 
-`Multileave` is a transformer: queries in (qid, query), results out (qid, docno, score, rank), with the
-impression of each query in a column of its own, for the clicks to come. `Experiment` is called as
-`pt.Experiment` is, and asks simulated users rather than metrics alone.
+`Multileave` is a transformer: queries in (qid, query), results out (qid, docno, score, rank), with the impression of
+each query in its own column, for later clicks. `Experiment` is called like `pt.Experiment`, and compares systems by
+simulated users as well as by metrics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,17 +32,16 @@ __all__ = ["Comparison", "Experiment", "Multileave"]
 
 
 class Multileave(pt.Transformer):
-    """Pipelines that are shown as one list.
+    """Pipelines shown as one list.
 
-    systems: transformers that return qid, docno, score and rank, or a mapping of names to them. Results of
-        theirs as a data frame will do as well. method, k: as of `Method.combine`; let pipelines return at least k + 1.
-    names: the rankers' names; by default the systems' own, or their numbers where two are alike.
-    seed: the list of a query depends on it and on the qid alone; None draws a new one each time.
+    systems: transformers that return qid, docno, score and rank, or a mapping of names to them. A data frame of
+        results will do as well. method, k: as in `Method.combine`; pipelines should return at least k + 1.
+    names: the rankers' names; by default the systems' own, or their numbers if two are the same.
+    seed: the list of a query depends only on it and on the qid; None draws a new one each time.
 
-    The result has the columns of the first pipeline that returned a document, ranks from 0, scores that fall
-    with the rank, and `impression`, the same in all rows of a query. For a query that fewer than two pipelines
-    return documents for, there is nothing to compare: the list is that of the one that does, and impression is
-    None. See `multileave.integrations.retrievers` on rankers that are missing.
+    The result has the columns of the first pipeline that returned a document, ranks from 0, scores that decrease with
+    rank, and `impression`, the same in all rows of a query. If fewer than two pipelines return documents for a query
+    there is nothing to compare: the list is that of the only one, and impression is None.
     """
 
     name = "Multileave"
@@ -63,13 +62,13 @@ class Multileave(pt.Transformer):
         self.seed = seed
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return what to show for every query."""
+        """Return what to show for each query."""
         found = {name: _results(name, system, inp) for name, system in self.systems.items()}
         first = next(iter(self.systems))
         pages = []
         for qid in dict.fromkeys(inp["qid"]):
             answers = {name: results[results["qid"] == qid] for name, results in found.items()}
-            rankings = {name: answer["docno"].tolist() for name, answer in answers.items() if len(answer)}
+            rankings = {name: answer["docno"].tolist() or None for name, answer in answers.items()}
             seed = None if self.seed is None else f"{self.seed}/{qid}"
             impression, shown, _ = combine_answers(self.method, rankings, self.k, control=first, seed=seed)
             if shown:
@@ -87,7 +86,7 @@ class Multileave(pt.Transformer):
 
 
 class Comparison(NamedTuple):
-    """What `Experiment` returns: a data frame with a row per system, and the verdict of the users."""
+    """The result of `Experiment`: a data frame with a row per system, and the verdict of the users."""
 
     results: pd.DataFrame
     verdict: Verdict
@@ -106,14 +105,14 @@ def Experiment(
     unjudged: int = 0,
     seed: Seed = 42,
 ) -> Comparison:
-    """Compare pipelines by the clicks of simulated users, on topics that qrels judge.
+    """Compare pipelines by clicks of simulated users on topics with relevance judgements.
 
-    retr_systems, topics, qrels, names: as of `pt.Experiment`; qrels have qid, docno and label.
-    user: "perfect", "navigational", "informational", or a user model of your own. Documents that the qrels do
-        not judge have the grade `unjudged`. impressions: result pages that users see.
+    retr_systems, topics, qrels, names: as in `pt.Experiment`; qrels have qid, docno and label.
+    user: "perfect", "navigational", "informational", or your own user model. unjudged: the grade of documents
+        without a judgement. impressions: result pages that users see.
 
-    The data frame has, for every system, the metrics by the qrels, the mean preference for it over the others
-    per impression, and how many others it is significantly preferred to.
+    The data frame has, for every system, its metrics, the mean preference for it over the others per impression,
+    and how many others it is significantly preferred to.
     """
     systems = _named(retr_systems, names)
     runs = {}
@@ -153,25 +152,25 @@ def _named(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
             raise RankingsError(f"names are {own}; expected a different one for each of {len(listed)} systems.")
         found = dict(zip(own, listed, strict=True))
     if len(found) < 2:
-        raise RankingsError(f"there is {len(found)} system; a comparison takes two or more.")
+        raise RankingsError(f"There is {len(found)} system; expected two or more to compare.")
     return found
 
 
 def _results(name: str, system: Any, topics: pd.DataFrame) -> pd.DataFrame:
-    """Return what a system returns for topics, by query and rank."""
+    """Return the results of a system for topics, by query and rank."""
     results = system if isinstance(system, pd.DataFrame) else system(topics)
     absent = [column for column in ("qid", "docno", "rank") if column not in results.columns]
     if absent:
         raise RankingsError(
-            f"the system {name!r} returns the columns {', '.join(results.columns)}; {', '.join(absent)} must be among "
-            "them, as PyTerrier's retrievers and rerankers return it."
+            f"System {name!r} returns the columns {', '.join(results.columns)}; expected {', '.join(absent)} as well, "
+            "as PyTerrier's retrievers and rerankers return them."
         )
     results = results[results["qid"].isin(topics["qid"])].sort_values(["qid", "rank"])
     repeats = results.duplicated(["qid", "docno"])
     if repeats.any():
         row = results[repeats].iloc[0]
         raise RankingsError(
-            f"the system {name!r} returns document {row['docno']!r} twice for query {row['qid']!r}; a ranking lists a "
-            "document once."
+            f"System {name!r} returns document {row['docno']!r} twice for query {row['qid']!r}; a ranking lists a "
+            "document once. Remove the repeat."
         )
     return results

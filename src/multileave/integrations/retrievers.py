@@ -1,18 +1,18 @@
-"""Retrievers: any number of search engines asked at once, and shown as one list.
+"""Retrievers: query any number of search engines in parallel, and show their results as one list.
 
 The protocol is one sentence. **A retriever is called with a query and returns, best first, ids or documents
-with an id**, or an awaitable of them. A function, a bound method of a client or a lambda around it will do, so
-there is no adapter per vendor. The id of a document is
+with an id**, or an awaitable of them. A function, a bound method of a client or a lambda will do, so there is no
+adapter per vendor. The id of a document is
 
 - the document itself, if it is a string or an integer;
-- its key or attribute ``id``, ``doc_id``, ``docno`` or ``_id``, the first that is there and not None;
+- its key or attribute ``id``, ``doc_id``, ``docno`` or ``_id``, the first that exists and is not None;
 - one of these in its ``metadata`` or ``meta``.
 
-Retrievers run in parallel, each with its deadline. One that fails, is late or returns nothing is *missing*:
-the list is drawn from the others, and it takes no part in what their clicks say; with ``on_missing="control"``
-the control's own list is shown instead. Where fewer than two are left there is nothing to compare, and the list
-of the one is shown. If the control is missing too, the first ranker that is not stands in for it. `ResultPage`
-says which were missing and why, and whose list it is.
+Retrievers run in parallel, each with a deadline. One that fails, is late or returns nothing is *missing*: the list is
+drawn from the others, and preferences are inferred among those; with ``on_missing="control"`` the control's own list
+is shown instead. If fewer than two answer there is nothing to compare, and the list of the only one is shown. If the
+control is missing too, the first ranker that answered replaces it. `ResultPage` says which were missing and why, and
+whose list it is.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from multileave.stats import Tally
 __all__ = ["Multisearch", "ResultPage", "Retriever", "combine_answers", "document_id"]
 
 Retriever: TypeAlias = Callable[[Any], "Iterable[Any] | Awaitable[Iterable[Any]]"]
-"""What is called with a query and returns, best first, ids or documents with an id, or an awaitable of them."""
+"""Is called with a query and returns, best first, ids or documents with an id, or an awaitable of them."""
 
 ID_NAMES = ("id", "doc_id", "docno", "_id")
 NOTHING = "returned no documents"
 
 
 def document_id(document: Any) -> str | int:
-    """Return the id of a document, wherever it keeps it.
+    """Return the id of a document of any kind.
 
     >>> document_id("d1"), document_id({"_id": "d2", "_source": {}}), document_id({"metadata": {"doc_id": 3}})
     ('d1', 'd2', 3)
@@ -60,20 +60,20 @@ def document_id(document: Any) -> str | int:
             if found is not None:
                 return found
     raise RankingsError(
-        f"a {type(document).__name__} has no id; expected a string, an integer, or a document with "
-        f"{', '.join(ID_NAMES)} as a key, an attribute or in its metadata. Give id_of=, a function that returns it."
+        f"A {type(document).__name__} has no id; expected a string, an integer, or a document with "
+        f"{', '.join(ID_NAMES)} as a key, an attribute or in its metadata. Pass id_of=, a function that returns it."
     )
 
 
 @dataclass(frozen=True)
 class ResultPage:
-    """What to show for a query, and what to keep of it.
+    """What to show for a query, and what to log.
 
-    documents: what the retrievers returned, in the order shown; of a document that several returned, the
-        first ranker's. Pinned documents are among them.
-    impression: what inference needs, over the rankers that were not missing; None where nothing is compared.
-    missing: the rankers that take no part, with the reason.
-    fallback: the ranker whose own list is shown where there is no impression, or None.
+    documents: the retrievers' documents in the order shown; if several returned a document, the first ranker's.
+        Pinned documents are included.
+    impression: of all rankers, with length 0 for those missing; None if nothing is compared.
+    missing: the rankers that did not answer, with the reason.
+    fallback: the ranker whose own list is shown if there is no impression, or None.
     """
 
     documents: tuple[Any, ...]
@@ -85,29 +85,28 @@ class ResultPage:
     def add_to(self, tally: Tally, clicks: Iterable[Hashable] = (), *, unit: Hashable = None) -> None:
         """Add the page and its clicks to the tally of all rankers.
 
-        With a ranker missing it is another comparison, so the tally counts it as a fallback and takes no
-        preference from it; `multileave.infer(page.impression, clicks)` has those of the rankers present.
+        Preferences are inferred among the rankers that answered; a pair with a missing ranker gets none. A page
+        without an impression counts as a fallback, for the health checks only.
         """
-        if self.missing or self.impression is None:
+        if self.impression is None:
             tally.add_fallback(tuple(self.missing))
             return
         clicked = list(clicks)
-        outcome = infer(self.impression, clicked)
-        tally.add(outcome, unit=unit, clicks=len(clicked), impression=self.impression)
+        tally.add(infer(self.impression, clicked), unit=unit, clicks=len(clicked), impression=self.impression)
 
 
 class Multisearch:
     """Several retrievers behind one result page.
 
-    retrievers: two or more, by the ranker's name. Each should return k + 1 results or more, for with fewer a better
-        ranker may not win. method: how lists are combined. k: results on a page.
-    control: whose own list is shown where there is no comparison; the first by default.
-    on_missing: what to show while a ranker is missing: "compare", a list of the others, or "control".
-    deadline: seconds that a retriever may take, for all or by name. A thread cannot be stopped, so a late call
-        goes on in the background: give clients a timeout of their own as well.
-    pending: how many calls of a ranker may be under way at a time; one more makes it missing at once, so that
-        an engine that hangs does not pile up threads.
-    id_of: the id of a document, where `document_id` does not find it.
+    retrievers: two or more, by ranker name. Each should return k + 1 results or more: with fewer, a better ranker
+        may not win. method: how lists are combined. k: results on a page.
+    control: whose own list is shown if there is no comparison; the first by default.
+    on_missing: what to show if a ranker is missing: "compare", a list of the others, or "control".
+    deadline: seconds that a retriever may take, for all or by name. Threads cannot be stopped, so a late call
+        continues in the background: give clients a timeout as well.
+    pending: how many calls of a ranker may be running at once; beyond that it is missing immediately, so that a
+        hanging engine does not pile up threads.
+    id_of: returns the id of a document, if `document_id` does not find it.
 
     >>> search = Multisearch({"title": lambda query: ["a", "b"], "body": lambda query: ["b", "c"]}, k=2)
     >>> page = search("red shoes", seed=3)
@@ -128,12 +127,12 @@ class Multisearch:
         id_of: Callable[[Any], Hashable] = document_id,
     ) -> None:
         if not isinstance(retrievers, Mapping) or len(retrievers) < 2:
-            raise RankingsError("retrievers are a mapping of two or more names to what is called with a query.")
+            raise RankingsError("retrievers must map two or more names to functions of a query.")
         for name, retriever in retrievers.items():
             if not callable(retriever):
                 raise RankingsError(
-                    f"retriever {name!r} is a {type(retriever).__name__}, which cannot be called with a query. Pass a "
-                    "method of it or a function, such as lambda query: client.search(query)."
+                    f"Retriever {name!r} is a {type(retriever).__name__}, which cannot be called with a query. Pass "
+                    "one of its methods or a function, such as lambda query: client.search(query)."
                 )
         self.retrievers = dict(retrievers)
         self.method = get_method(method)
@@ -149,15 +148,15 @@ class Multisearch:
             self._check_name("deadline", name)
         self.deadlines = {name: float(deadlines.get(name, 1.0)) for name in self.retrievers}
         if min(self.deadlines.values()) <= 0 or pending < 1:
-            raise RankingsError("a deadline is a number of seconds above 0, and pending a number of calls from 1.")
+            raise RankingsError("A deadline must be seconds above 0, and pending a number of calls from 1.")
         self.id_of = id_of
         self._pending = {name: threading.Semaphore(pending) for name in self.retrievers}
 
     def __call__(self, query: Any, *, seed: Seed = None, pinned: Mapping[int, Any] | None = None) -> ResultPage:
-        """Ask all retrievers at once and return the page.
+        """Call all retrievers in parallel and return the page.
 
-        seed, pinned: as of `Method.combine`; what is pinned is a document or an id. Awaitables are run in
-        event loops of their own; a client that belongs to a running loop is asked by `search_async`.
+        seed, pinned: as in `Method.combine`; pinned values are documents or ids. Awaitables run in their own event
+        loops; use `search_async` for a client that belongs to a running loop.
         """
         started = time.monotonic()
         calls = {name: self._start(name, query, _finish) for name in self.retrievers}
@@ -175,7 +174,7 @@ class Multisearch:
     async def search_async(
         self, query: Any, *, seed: Seed = None, pinned: Mapping[int, Any] | None = None
     ) -> ResultPage:
-        """Do the same in a running event loop: awaitables are awaited there, what blocks is called in threads."""
+        """Do the same in a running event loop: await awaitables there, and call blocking retrievers in threads."""
 
         async def ask(name: str) -> Any:
             try:
@@ -196,14 +195,14 @@ class Multisearch:
         call: Future[Any] = Future()
         gate = self._pending[name]
         if not gate.acquire(blocking=False):
-            call.set_exception(RankingsError("too many calls are still under way"))
+            call.set_exception(RankingsError("too many calls are still running"))
             return call
 
         def run() -> None:
             answer, failure = None, None
             try:
                 answer = finish(self.retrievers[name](query))
-            except BaseException as error:  # a thread has nobody else to tell
+            except BaseException as error:  # a thread cannot raise to its caller
                 failure = error
             finally:
                 gate.release()
@@ -223,7 +222,7 @@ class Multisearch:
 
     def _page(self, answers: Mapping[str, Any], seed: Seed, pinned: Mapping[int, Any] | None) -> ResultPage:
         missing: dict[str, str] = {}
-        rankings: dict[str, list[Hashable]] = {}
+        rankings: dict[str, list[Hashable] | None] = dict.fromkeys(answers)
         documents: dict[Hashable, Any] = {}
         for name, answer in answers.items():
             try:
@@ -232,20 +231,18 @@ class Multisearch:
                 found = {self.id_of(document): document for document in answer}
                 if len(found) < len(answer):
                     raise RankingsError("listed a document twice")
+                if not found:
+                    raise RankingsError(NOTHING)
             except RankingsError as error:
                 missing[name] = str(error)
-                continue
             except Exception as error:
                 missing[name] = f"{type(error).__name__}: {error}"
-                continue
-            if not found:
-                missing[name] = NOTHING
-                continue
-            rankings[name] = list(found)
-            documents = found | documents
-        if not rankings and NOTHING not in missing.values():
+            else:
+                rankings[name] = list(found)
+                documents = found | documents
+        if len(missing) == len(answers) and NOTHING not in missing.values():
             reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
-            raise RankingsError(f"no ranker answered: {reasons}.")
+            raise RankingsError(f"No ranker answered: {reasons}.")
         pins = {position: self.id_of(document) for position, document in (pinned or {}).items()}
         documents |= {self.id_of(document): document for document in (pinned or {}).values()}
         impression, shown, fallback = combine_answers(
@@ -268,7 +265,7 @@ class Multisearch:
 
 def combine_answers(
     method: Method,
-    rankings: Mapping[str, Sequence[Hashable]],
+    rankings: Mapping[str, Sequence[Hashable] | None],
     k: int,
     *,
     control: str,
@@ -276,28 +273,29 @@ def combine_answers(
     seed: Seed = None,
     pinned: Mapping[int, Hashable] | None = None,
 ) -> tuple[Impression | None, tuple[Hashable, ...], str | None]:
-    """Combine the rankings that are there: return the impression, what to show, and whose list that is if alone.
+    """Combine rankings, None for a missing one; return the impression, what to show, and whose list a fallback is.
 
-    compare: combine two or more; otherwise, and where there is one, the control's list or the first is shown.
+    compare: if False, or if fewer than two rankings are there, show the control's list, or else the first.
 
     >>> from multileave import TeamDraft
-    >>> combine_answers(TeamDraft(), {"dense": ["a", "b", "c"]}, 3, control="bm25", pinned={1: "ad"})
+    >>> combine_answers(TeamDraft(), {"bm25": None, "dense": ["a", "b", "c"]}, 3, control="bm25", pinned={1: "ad"})
     (None, ('a', 'ad', 'b'), 'dense')
     """
-    if compare and len(rankings) > 1:
+    present = {name: ranking for name, ranking in rankings.items() if ranking}
+    if compare and len(present) > 1:
         impression = method.combine(rankings, k, seed=seed, pinned=pinned)
         return impression, impression.shown, None
-    name = control if control in rankings else next(iter(rankings), None)
-    return None, tuple(with_pins(rankings.get(name or "", ()), pinned or {}, k)), name
+    name = control if control in present else next(iter(present), None)
+    return None, tuple(with_pins(present.get(name or "", ()), pinned or {}, k)), name
 
 
 def _finish(result: Any) -> list[Any]:
-    """Return all that a retriever yields, in its own thread."""
+    """Return all results of a retriever, in its own thread."""
     return list(asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result)
 
 
 def _leave(result: Any) -> Any:
-    """Return all that a retriever yields, or an awaitable for the loop that asked."""
+    """Return all results of a retriever, or an awaitable for the calling loop."""
     return result if inspect.isawaitable(result) else list(result)
 
 
@@ -310,7 +308,7 @@ def _is_async(retriever: Retriever) -> bool:
 
 
 def _plain(value: Any) -> str | int | None:
-    """Return a value that can be an id, NumPy's integers as Python's; None for anything else."""
+    """Return a value that can be an id, with NumPy integers as Python's; None for anything else."""
     if isinstance(value, np.integer):
         return int(value)
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,7 +1,7 @@
-"""Team drafts of others, such as Solr's or OpenSearch's, as impressions that can be inferred and logged here.
+"""Team drafts made by other software, such as Solr or OpenSearch, as impressions to infer and log here.
 
-A team draft is known by its page and by the team of each result. With the rankers' own lists, too, the impression holds
-ranks, and `rpm` infers more from it than clicks by team: `multileave replay --method rpm`.
+A team draft is its page and the team of each result. With the rankers' own lists as well, the impression holds ranks,
+and `rpm` infers more from it than clicks by team: `multileave replay --method rpm`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,7 +21,7 @@ def team_draft_impression(
     """Return the impression of a team draft that was drawn elsewhere.
 
     rankings: each ranker's own list, best first, at least as long as the page. shown: the page. teams: for each result
-    of it the ranker that picked it, None for nobody, as for a result that was added by hand.
+    the ranker that picked it, None for no ranker, such as for a result that was added by hand.
 
     >>> lists = {"old": ["d1", "d2", "d3"], "new": ["d3", "d1", "d4"]}
     >>> impression = team_draft_impression(lists, ["d3", "d1", "d2"], ["new", "old", "old"])
@@ -30,22 +30,24 @@ def team_draft_impression(
     """
     names = tuple(rankings)
     if len(names) < 2:
-        raise ImpressionError(f"there is {len(names)} ranking; a comparison takes two or more.")
+        raise ImpressionError(f"There is {len(names)} ranking; expected two or more to compare.")
     if len(shown) != len(teams) or len(set(shown)) < len(shown):
         raise ImpressionError(
-            f"there are {len(shown)} results and {len(teams)} teams; expected different results, with one team each."
+            f"There are {len(shown)} results and {len(teams)} teams; expected different results, with one team each."
         )
     for team in teams:
         if team is not None and team not in rankings:
-            raise ImpressionError(f"a team is {team!r}; expected {', '.join(names)} or None.{nearest(team, names)}")
+            raise ImpressionError(f"A team is {team!r}; expected {', '.join(names)} or None.{nearest(team, names)}")
     places = [{document: rank for rank, document in enumerate(ranking, 1)} for ranking in rankings.values()]
     for name, place, ranking in zip(names, places, rankings.values(), strict=True):
         if len(place) < len(ranking):
-            raise ImpressionError(f"rankings[{name!r}] lists a document twice; a ranking lists a document once.")
+            raise ImpressionError(f"rankings[{name!r}] lists a document twice; expected each once. Remove the repeat.")
     ranks = np.array([[place.get(document, ABSENT) for place in places] for document in shown], dtype=np.int32)
     lost = [document for document, row in zip(shown, ranks, strict=True) if (row == ABSENT).all()]
     if lost:
-        raise ImpressionError(f"document {lost[0]!r} is on the page and in no ranking. Log the rankings as they were.")
+        raise ImpressionError(
+            f"Document {lost[0]!r} is on the page but in no ranking. Log the rankings that the page was drawn from."
+        )
     return Impression(
         names,
         TeamDraft().spelled,

@@ -1,40 +1,39 @@
 """Team drafts in UBI logs: clicks on hits that name the ranker they came from.
 
-Such a log knows less than ours. An event names the ranker of its hit, in `event_attributes.search_config`,
+Such a log holds less than ours. An event names the ranker of its hit, in `event_attributes.search_config`,
 `event_attributes.object.search_config` or `event_attributes.object.search_configuration_uuid`; the query names none.
-So this is assumed:
+So we assume:
 
-- a query in the log is an impression, with or without events: the queries of the experiment, and no others, are
-  there. Others would not change who wins, but make every preference per impression smaller;
-- the rankers compared are those that some event names. Experiments are told apart by
-  `event_attributes.ab_test_id`, and by the same field in `query_attributes`;
-- results without events are not known, nor needed: a team draft counts clicks. Whether teams were balanced cannot be
-  looked at then;
-- a hit that names no ranker belongs to none of them.
+- Every query in the log is an impression, with or without events: the log holds the queries of the experiment and no
+  others. Others would not change who wins, but would make every preference per impression smaller.
+- The rankers compared are those that some event names. Experiments are distinguished by
+  `event_attributes.ab_test_id`, and by the same field in `query_attributes`.
+- Results without events are unknown and not needed, as a team draft counts clicks. The balance of teams cannot be
+  checked then.
+- A hit that names no ranker belongs to none of them.
 
-Where a query's attributes hold `rankings` (each ranker's own list) and `teams` (the ranker of each hit), beside the
-hits in `query_response_hit_ids`, the whole page and its ranks are known, and any of this can be left to them.
+If a query's attributes hold `rankings` (each ranker's own list) and `teams` (the ranker of each hit), besides the
+hits in `query_response_hit_ids`, the whole page and its ranks are known, and none of this is needed.
 
-The join is DuckDB's, out of core; each query becomes a row of our own format with what is known of its page.
+DuckDB joins queries and events out of core; each query becomes a row of our own format.
 """
 
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from multileave.errors import DataError
-from multileave.impression import FORMAT_VERSION
+from multileave.impression import Impression
 from multileave.integrations.team_drafts import team_draft_impression
 from multileave.integrations.ubi import (
-    Paths,
     attributes_of,
     document_of,
     line_files,
@@ -43,17 +42,14 @@ from multileave.integrations.ubi import (
     time_of,
     unwrapped,
 )
-from multileave.log.schema import JOINED, document_text
-from multileave.log.writer import write_parquet
-from multileave.methods.base import Method
+from multileave.log import JOINED, document_text, to_row, write_parquet
+from multileave.log.reader import RowError, id_text, read_time, short
 from multileave.methods.team_draft import TeamDraft
 from multileave.replay.engine import Progress, replay
 from multileave.replay.inferring.credit import MOST_DRAWN
 from multileave.replay.reading.click_join import create_table, open_database, stream
-from multileave.replay.reading.comparisons import RowError
-from multileave.replay.reading.files import LogFile, Part, parts
-from multileave.replay.reading.parts import contents, parse_line
-from multileave.replay.reading.rows import id_text, read_time
+from multileave.replay.reading.files import LogFile, Part, Paths, parts
+from multileave.replay.reading.parts import Loaded, contents, parse, translated
 from multileave.replay.report import Counts, Quarantine, Replay
 
 __all__ = ["replay_team_draft"]
@@ -94,20 +90,17 @@ def replay_team_draft(
     events: Paths,
     *,
     unit: str | None = "client_id",
-    actions: Sequence[str] = ("click",),
-    dwell: float = 30.0,
-    window: timedelta | None = None,
-    cap: int | None = None,
     quarantine: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     filesystem: Any = None,
     memory: str | None = None,
     progress: Progress | None = None,
-    method: str | Method | None = None,
+    **options: Any,
 ) -> Replay:
-    """Infer UBI queries whose events name the ranker of each hit, as a team draft does.
+    """Infer UBI queries whose events name the ranker of each hit, as in a team draft.
 
-    The options are those of `multileave.replay.replay`. A query that stands there again is left out.
+    unit: `client_id`, or another field of queries or of their `query_attributes`.
+    options: those of `multileave.replay.replay`. A repeated query is left out.
     """
     asked, told = line_files(queries, filesystem), line_files(events, filesystem)
     wrong = Quarantine(Path(quarantine) if quarantine is not None else None)
@@ -124,26 +117,13 @@ def replay_team_draft(
                 write_parquet(log, pages.rows(), JOINED)
             finally:
                 database.close()
-            found = replay(
-                log, actions=actions, dwell=dwell, window=window, cap=cap, workers=workers, progress=progress,
-                whole_pages=False, method=method,
-            )  # fmt: skip
+            found = replay(log, workers=workers, progress=progress, whole_pages=False, **options)
     finally:
         wrong.close()
-    return replace(
-        found,
-        counts=_together(reading.counts, found.counts),
-        files=len({file.path for file in (*asked, *told)}),
-        examples=tuple(wrong.examples),
-        reasons=dict(wrong.reasons),
-        quarantine=None if wrong.path is None or not wrong.reasons else str(wrong.path),
-    )
-
-
-def _together(read: Counts, inferred: Counts) -> Counts:
-    """Return the counts of what was read and of what was inferred of it; rows and clicks are those that were read."""
-    fields = {name: value + vars(inferred)[name] for name, value in vars(read).items()}
-    return Counts(**{**fields, "rows": read.rows, "clicks": read.clicks})
+    # All rows and clicks are those that were read here.
+    counts = replace(reading.counts + found.counts, rows=reading.counts.rows, clicks=reading.counts.clicks)
+    files = len({file.path for file in (*asked, *told)})
+    return replace(found, counts=counts, files=files, **wrong.results())
 
 
 class _Reading:
@@ -153,35 +133,29 @@ class _Reading:
         self.wrong, self.progress, self.counts = wrong, progress, Counts()
 
     def events(self, files: list[LogFile]) -> Iterator[pa.RecordBatch]:
-        counts = self.counts
-        for part, read in self._parts(files, "reading events", _event):
-            rows = [row for _, row in read if isinstance(row, dict)]
-            errors = [(number, row) for number, row in read if isinstance(row, RowError)]
-            counts.clicks += len(read)
-            counts.malformed_clicks += len(errors)
-            counts.unused_clicks += len(read) - len(rows) - len(errors)
-            self._put_aside(part, errors)
-            yield pa.RecordBatch.from_pylist(rows, schema=EVENTS)
+        for _, loaded, rows in self._parts(files, "reading events", _event):
+            self.counts.clicks += loaded.rows
+            self.counts.malformed_clicks += len(loaded.wrong)
+            self.counts.unused_clicks += loaded.filtered
+            yield pa.RecordBatch.from_pylist([row for _, row in rows], schema=EVENTS)
 
     def queries(self, files: list[LogFile], unit: str | None) -> Iterator[pa.RecordBatch]:
-        counts = self.counts
-        for part, read in self._parts(files, "reading queries", lambda raw: _query(raw, unit)):
-            errors = [(number, row) for number, row in read if isinstance(row, RowError)]
-            rows = [
-                {**row, "place": counts.rows + place, "file": part.file.path, "line": number}
-                for place, (number, row) in enumerate(read)
-                if isinstance(row, dict)
+        place = 0
+        for part, loaded, rows in self._parts(files, "reading queries", lambda raw: _query(raw, unit)):
+            self.counts.rows += loaded.rows
+            self.counts.malformed += len(loaded.wrong)
+            self.counts.filtered += loaded.filtered
+            placed = [
+                {**row, "place": place + number, "file": part.file.path, "line": line}
+                for number, (line, row) in enumerate(rows)
             ]
-            counts.rows += len(read)
-            counts.malformed += len(errors)
-            counts.filtered += len(read) - len(rows) - len(errors)
-            self._put_aside(part, errors)
-            yield pa.RecordBatch.from_pylist(rows, schema=QUERIES)
+            place += len(rows)
+            yield pa.RecordBatch.from_pylist(placed, schema=QUERIES)
 
     def _parts(
         self, files: list[LogFile], what: str, read: Callable[[Mapping[str, Any]], dict[str, Any] | None]
-    ) -> Iterator[tuple[Part, list[tuple[int, Any]]]]:
-        """Yield the parts of files, and for each line its number and row, None, or what is wrong with it."""
+    ) -> Iterator[tuple[Part, Loaded, list[tuple[int, dict[str, Any]]]]]:
+        """Yield the parts of files with their counts and their valid rows by line; quarantine the others."""
         done, total = 0, sum(file.size for file in files)
         for part in parts(files):
             self.progress(what, done, total)
@@ -189,22 +163,14 @@ class _Reading:
             if part.error is not None:
                 self.counts.lost_parts += 1
                 self.wrong.add(part.file.path, -1, None, part.error, rows=0)
-            found: list[tuple[int, Any]] = []
-            for number, line in enumerate(part.lines, start=part.first):
-                if line.strip():
-                    raw = parse_line(line)
-                    if not isinstance(raw, Mapping | RowError):
-                        raw = RowError("malformed", f"a row is an object, not {ascii(raw)[:80]}")
-                    try:
-                        found.append((number, raw if isinstance(raw, RowError) else read(raw)))
-                    except RowError as error:
-                        found.append((number, error))
-            yield part, found
-
-    def _put_aside(self, part: Part, errors: list[tuple[int, RowError]]) -> None:
-        lines = contents(part, [number for number, _ in errors])
-        for (number, error), line in zip(errors, lines, strict=True):
-            self.wrong.add(part.file.path, -1, number, error, line)
+            numbers, raws = parse(part)
+            loaded = Loaded(rows=len(raws))
+            read_rows = list(zip(*translated(numbers, raws, read, loaded), strict=True))
+            loaded.wrong = [(line, row, None) for line, row in read_rows if isinstance(row, RowError)]
+            content = contents(part, [line for line, _, _ in loaded.wrong])
+            for (line, error, _), text in zip(loaded.wrong, content, strict=True):
+                self.wrong.add(part.file.path, -1, line, error, text)
+            yield part, loaded, [(line, row) for line, row in read_rows if isinstance(row, dict)]
 
 
 def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
@@ -213,7 +179,7 @@ def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
         return None
     query_id = id_text(row.get("query_id"))
     if not query_id:
-        raise RowError("malformed", "a query without 'query_id', to which no event can refer")
+        raise RowError("The query has no 'query_id', so no event can refer to it.")
     attributes = attributes_of(row, "query_attributes")
     return {
         "query_id": query_id,
@@ -225,7 +191,7 @@ def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
 
 
 def _page(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> str | None:
-    """Return the page of a query with the teams of its hits and the rankers' own lists, as JSON, if it is logged."""
+    """Return the page of a query with its teams and rankings as JSON, None if they are not logged."""
     if "rankings" not in attributes or "teams" not in attributes:
         return None
     held = {name: attributes[name] for name in ("rankings", "teams")}
@@ -236,9 +202,7 @@ def _page(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> str | None:
         shown = [id_text(document_text(d)) for d in page["shown"]]
         team_draft_impression(lists, shown, page["teams"])
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise RowError(
-            "malformed", f"'rankings', 'teams' and 'query_response_hit_ids' are not a team draft: {error}"
-        ) from error
+        raise RowError(f"'rankings', 'teams' and 'query_response_hit_ids' are not a team draft: {error}") from error
     return json.dumps({"rankings": lists, "shown": shown, "teams": page["teams"]})
 
 
@@ -248,7 +212,7 @@ def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     action, dwell = row["action_name"], None
     if not isinstance(action, str):
-        raise RowError("malformed", f"'action_name' is {ascii(action)[:80]}; expected a name")
+        raise RowError(f"'action_name' is {short(action)}; expected a name.")
     attributes = attributes_of(row, "event_attributes")
     target = attributes_of(attributes, "object")
     given = (
@@ -259,12 +223,12 @@ def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     if not query_id:
         if ranker is None:
             return None
-        raise RowError("malformed", "an event names its ranker but no 'query_id', so its impression is not known")
+        raise RowError("The event names its ranker but no 'query_id', so its impression is unknown.")
     document, ordinal = document_of(attributes), ordinal_of(attributes)
     if document is None and ordinal is None:
         return None
     if isinstance(document, list | dict):
-        raise RowError("malformed", f"'object_id' is {ascii(document)[:80]}; expected an id")
+        raise RowError(f"'object_id' is {short(document)}; expected an id.")
     stayed = attributes.get("dwell_time")
     if isinstance(stayed, int | float) and not isinstance(stayed, bool) and abs(stayed) < 1e300:
         dwell = float(stayed)
@@ -281,7 +245,7 @@ def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class _Pages:
-    """Makes rows of our format: queries with what their events tell of their pages."""
+    """Makes rows of our format from queries and the events that tell what was on their pages."""
 
     def __init__(self, database: Any, wrong: Quarantine, counts: Counts) -> None:
         self.database, self.wrong, self.counts = database, wrong, counts
@@ -294,8 +258,8 @@ class _Pages:
         if not logged and not any(len(names) > 1 for names in self.rankers.values()):
             named = ", ".join(name for names in self.rankers.values() for name in names) or "none"
             raise DataError(
-                f"the events name {named} as rankers; expected two or more, in event_attributes.search_config or "
-                "event_attributes.object.search_configuration_uuid. Is this a log of a team draft?"
+                f"The events name {named} as rankers; expected two or more, in event_attributes.search_config or "
+                "event_attributes.object.search_configuration_uuid. Is this the log of a team draft?"
             )
         counts.orphan_clicks = self._number("SELECT count(*) FROM events ANTI JOIN queries USING (query_id)")
         repeated = self._number("SELECT count(*) - count(DISTINCT query_id) FROM queries")
@@ -314,14 +278,26 @@ class _Pages:
                 self.counts.clicks_of_other_rows += len(events)
                 continue
             try:
-                yield _row(query, events, rankers)
+                impression = _impression(query, events, rankers)
             except RowError as error:
                 self.counts.malformed += 1
                 self.counts.clicks_of_other_rows += len(events)
                 self.wrong.add(query["file"], -1, query["line"], error, {"query_id": query["query_id"]})
+                continue
+            clicks = [
+                {"document": e["document"], "action": e["action"], "timestamp": e["event_time"], "dwell": e["dwell"]}
+                for e in events
+            ]
+            yield to_row(
+                impression,
+                impression_id=query["query_id"],
+                timestamp=query["time"],
+                user_id=query["unit"],
+                clicks=clicks,
+            )
 
     def _test(self, query: dict[str, Any], events: list[dict[str, Any]]) -> str:
-        """Return the experiment of a query: that which its events name, or itself, or the only one."""
+        """Return the experiment of a query: the one its events name, or the query itself, or the only one."""
         named = next((event["event_test"] or "" for event in events if event["ranker"] is not None), None)
         if named is not None:
             return named
@@ -334,65 +310,30 @@ class _Pages:
         return int(number)
 
 
-def _row(query: dict[str, Any], events: list[dict[str, Any]], rankers: list[str]) -> dict[str, Any]:
-    """Return a query as a row of `JOINED`: an impression of tdm whose page is logged, or what its events name."""
+def _impression(query: dict[str, Any], events: list[dict[str, Any]], rankers: list[str]) -> Impression:
+    """Return the impression of a query from its logged page, or else from the teams that its events name."""
     if query["page"] is not None:
-        return _logged_row(query, events)
+        return team_draft_impression(**json.loads(query["page"]))
     teams: dict[str, str | None] = {}
     for event in events:
         document, ranker = event["document"], event["ranker"]
         if ranker is not None and ranker not in rankers:
-            raise RowError("malformed", f"events of one query are of two experiments: {ranker!r} is not in the first")
+            raise RowError(f"Events of the query belong to two experiments: {ranker!r} is not in the first.")
         if ranker is not None and teams.get(document) not in (None, ranker):
             both = f"{teams[document]!r} and to {ranker!r}"
-            raise RowError("malformed", f"events give document {document!r} to {both}; expected one ranker")
+            raise RowError(f"Events assign document {document!r} to {both}; expected one ranker.")
         teams[document] = teams.get(document) or ranker
     if len(teams) > MOST_DRAWN:
-        raise RowError("malformed", f"events name {len(teams):,} documents of one query")
-    places = {document: place for place, document in enumerate(teams)}
-    return {
-        "version": FORMAT_VERSION,
-        "impression_id": query["query_id"],
-        "timestamp": query["time"],
-        "user_id": query["unit"],
-        "method": TeamDraft().spelled,
-        "rankers": rankers,
-        "k": len(teams),
-        "shown": list(teams),
-        "hidden": [],
-        "pinned": [],
-        "lengths": [max(len(teams), 1)] * len(rankers),  # not known, and not nothing
-        "ranks": [],
-        "note": [-1 if team is None else rankers.index(team) for team in teams.values()],
-        "stat": [],
-        "clicks": [
-            {
-                "position": places[event["document"]],
-                "action": event["action"],
-                "timestamp": event["event_time"],
-                "dwell": event["dwell"],
-            }
-            for event in events
-        ],
-    }
-
-
-def _logged_row(query: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a query whose page, teams and rankings were logged as a row of `JOINED`."""
-    impression = team_draft_impression(**json.loads(query["page"])).to_dict()
-    return {
-        **impression,
-        "impression_id": query["query_id"],
-        "timestamp": query["time"],
-        "user_id": query["unit"],
-        "ranks": [rank for ranks in impression["ranks"] for rank in ranks],
-        "clicks": [
-            {
-                "document": event["document"],
-                "action": event["action"],
-                "timestamp": event["event_time"],
-                "dwell": event["dwell"],
-            }
-            for event in events
-        ],
-    }
+        raise RowError(f"Events of the query name {len(teams):,} documents; expected at most {MOST_DRAWN:,}.")
+    return Impression(
+        tuple(rankers),
+        TeamDraft().spelled,
+        len(teams),
+        tuple(teams),
+        (),
+        (),
+        np.full(len(rankers), max(len(teams), 1), dtype=np.int32),  # unknown, but not 0
+        np.zeros((0, len(rankers)), dtype=np.int32),
+        np.array([-1 if team is None else rankers.index(team) for team in teams.values()], dtype=np.int32),
+        (),
+    )

@@ -1,4 +1,4 @@
-"""Writing logs: `LogWriter` for applications, `write_parquet` for lakes."""
+"""Writing logs: `LogWriter` for applications, `to_row` and `write_parquet` for data lakes."""
 
 import json
 import os
@@ -11,27 +11,60 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError, MultileaveWarning
-from multileave.impression import Impression
-from multileave.log.schema import json_line
+from multileave.impression import ABSENT, Impression
+from multileave.log.schema import IMPRESSIONS
 
-__all__ = ["LogWriter", "parquet_writer", "write_parquet"]
+__all__ = ["LogWriter", "json_line", "parquet_writer", "spell_time", "to_row", "write_parquet"]
 
-ROW_GROUP = 1 << 16  # rows; a group is what one core reads at a time
+ROW_GROUP = 1 << 16  # rows; one core reads a group at a time
+
+
+def to_row(impression: Impression, **envelope: Any) -> dict[str, Any]:
+    """Return an impression as a row of `IMPRESSIONS`, or of `JOINED` with clicks=[...].
+
+    envelope: impression_id, timestamp, user_id, session_id, query, clicks.
+    """
+    data = impression.to_dict()
+    plain = all(isinstance(document, str) for document in (*impression.shown, *impression.hidden))
+    for name in ("shown", "hidden"):
+        data[name] = data[name] if plain else [json.dumps(document) for document in data[name]]
+    data["ids"] = None if plain else "json"
+    data["pinned"] = [position for position, _ in impression.pinned]
+    data["ranks"] = np.where(impression.ranks == ABSENT, 0, impression.ranks).ravel().tolist()
+    return {**dict.fromkeys(name for name in IMPRESSIONS.names if name not in data), **data, **envelope}
+
+
+def json_line(fields: Mapping[str, Any]) -> bytes:
+    """Return fields as one JSON line with its newline; times are written as ISO 8601 in UTC."""
+    spelled = {name: spell_time(value) if isinstance(value, datetime) else value for name, value in fields.items()}
+    return json.dumps(spelled, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def spell_time(time: datetime) -> str:
+    """Return a time as ISO 8601 in UTC; one without a time zone is taken to be in UTC.
+
+    >>> spell_time(datetime(2026, 5, 4, 12, 0, 0, 250000))
+    '2026-05-04T12:00:00.250000Z'
+    """
+    aware = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return aware.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 class LogWriter:
-    """Appends impressions and clicks to JSON lines in a folder, a new file after so many bytes or rows.
+    """Appends impressions and clicks to JSON lines in a folder.
 
-    A line reaches the operating system in one write, so a crash cuts at most the last line. It is put
-    aside, into a file that ends in ``.cut``, when the folder is opened again. One writer owns its files:
-    give every process a name of its own.
+    Each line reaches the operating system in one write, so a crash truncates at most the last line. That line is
+    moved to a file ending in ``.cut`` when the folder is opened again. A writer owns its files: give every process
+    its own name.
 
     folder: where ``impressions-NAME-000001.jsonl`` and ``clicks-NAME-000001.jsonl`` go.
-    sync: wait until each line is on the disk.
+    most_bytes, most_rows: of a file, after which the next one is started.
+    sync: wait until each line is on disk.
 
     >>> import tempfile
     >>> from multileave import TeamDraft
@@ -51,7 +84,7 @@ class LogWriter:
         sync: bool = False,
     ) -> None:
         if most_bytes < 1 or (most_rows is not None and most_rows < 1):
-            raise DataError(f"most_bytes is {most_bytes} and most_rows is {most_rows}; expected numbers from 1.")
+            raise DataError(f"most_bytes is {most_bytes} and most_rows is {most_rows}; expected integers from 1.")
         if not name or not all(c.isalnum() or c in "_." for c in name):
             raise DataError(f"name is {name!r}; expected letters, digits, '_' and '.', as it is part of file names.")
         self.folder = Path(folder)
@@ -68,15 +101,15 @@ class LogWriter:
         user_id: str | None = None,
         **more: Any,
     ) -> str:
-        """Append an impression and return its id, a new one if none is given.
+        """Append an impression and return its id; a new one by default.
 
-        more: session_id, query, and anything else that JSON can hold.
+        more: session_id, query, and anything else that JSON can represent.
         """
         found = uuid.uuid4().hex if impression_id is None else impression_id
         taken = impression.to_dict()
         clash = next((field for field in more if field in taken), None)
         if clash is not None:
-            raise DataError(f"{clash!r} is a field of the impression itself; name your own field otherwise.")
+            raise DataError(f"{clash!r} is a field of the impression itself. Choose another name for your field.")
         envelope = {"impression_id": found, "timestamp": timestamp or datetime.now(UTC), "user_id": user_id}
         self._impressions.append({**envelope, **more, **taken})
         return found
@@ -91,9 +124,9 @@ class LogWriter:
         timestamp: datetime | None = None,
         dwell: float | None = None,
     ) -> None:
-        """Append what a user did with a shown document, named by its id or by its position from 0."""
+        """Append what a user did with a shown document, given by its id or its position from 0."""
         if document is None and position is None:
-            raise DataError("a click has neither a document nor a position. Pass one of them.")
+            raise DataError("A click has neither a document nor a position. Pass one of them.")
         event = {"document": document, "position": position, "dwell": dwell}
         self._clicks.append(
             {
@@ -119,7 +152,7 @@ class LogWriter:
 
 
 class _Stream:
-    """Numbered files of one kind of line, opened when the first line comes."""
+    """Numbered files of one kind of line, opened at the first line."""
 
     def __init__(self, kind: str, folder: Path, name: str, most_bytes: int, most_rows: int | None, sync: bool) -> None:
         self.kind, self.folder, self.name = kind, folder, name
@@ -162,7 +195,7 @@ class _Stream:
 
 
 def _recover(path: Path) -> tuple[int, int]:
-    """Put a cut last line of a file aside; return the bytes and lines that it holds."""
+    """Move a truncated last line to another file; return the bytes and lines that are left."""
     size = whole = rows = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -182,7 +215,7 @@ def _recover(path: Path) -> tuple[int, int]:
             file.write(rest + b"\n")
         os.truncate(path, whole)
         warnings.warn(
-            f"the last line of {path.name} was cut, after {len(rest)} bytes; it was put aside into {aside.name}",
+            f"The last line of {path.name} was truncated after {len(rest)} bytes; it was moved to {aside.name}.",
             MultileaveWarning,
             stacklevel=4,
         )
@@ -193,7 +226,7 @@ def _recover(path: Path) -> tuple[int, int]:
 
 
 def parquet_writer(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetWriter:
-    """Return a writer of a Parquet file that is small and quick to read for these schemas."""
+    """Return a Parquet writer whose files are small and fast to read with these schemas."""
     return pq.ParquetWriter(path, schema, compression="zstd", write_statistics=False)
 
 

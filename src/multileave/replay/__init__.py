@@ -1,6 +1,6 @@
-"""Replay: verdicts from logs. The log's format, its writer, and the engine that reads it."""
+"""Replay: verdicts from logs, with the log's schema and writer for convenience."""
 
-# The schema first: it says what to install where Arrow is absent.
+# The log first: it says what to install if Arrow is missing.
 from multileave.log import CLICKS, IMPRESSIONS, JOINED, LogWriter, from_row, to_row, write_parquet  # isort: skip
 from multileave.replay.engine import replay
 from multileave.replay.report import Comparison, Counts, Replay

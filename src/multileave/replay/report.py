@@ -1,13 +1,13 @@
-"""What a replay found: a tally and a verdict for each comparison and action, and what was wrong with the log."""
+"""The result of a replay: a tally and a verdict per comparison and action, and what was wrong with the log."""
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from multileave.errors import TallyError
-from multileave.replay.reading.comparisons import RowError
+from multileave.log.reader import RowError
 from multileave.stats import Tally, Verdict
 
 __all__ = ["Comparison", "Counts", "Quarantine", "Replay"]
@@ -24,10 +24,9 @@ class Counts:
     clicks == counted_clicks + unused_clicks + duplicate_clicks + clicks_not_shown + orphan_clicks
               + malformed_clicks + clicks_of_other_rows
 
-    unused_clicks are of an action that was not asked for, or too late; late_clicks and undated_clicks say
-    how many were outside the window, or had no time where there is a window. clicks_of_other_rows
-    belong to rows that are malformed or filtered out. lost_parts are files and row groups that could not
-    be read on, with rows that nothing is known of.
+    unused_clicks have an action that was not asked for, or are outside the window; late_clicks and undated_clicks are
+    those outside the window, or without a time to compare with it. clicks_of_other_rows belong to rows that are
+    malformed or filtered out. lost_parts are files and row groups that could not be read to their end.
     """
 
     rows: int = 0
@@ -52,12 +51,15 @@ class Counts:
 
     @property
     def wrong(self) -> dict[str, int]:
-        """What is wrong with the log, as far as it is anything; late and unused clicks are not."""
+        """The counts above 0 of what is wrong with the log; late and unused clicks are not wrong."""
         names = (
             "malformed", "unknown_versions", "lost_parts", "repeated_impressions", "duplicate_clicks",
             "clicks_not_shown", "orphan_clicks", "malformed_clicks",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +71,13 @@ class Comparison:
     tally: Tally
 
     @property
+    def key(self) -> tuple[str, frozenset[str], str]:
+        """What comparisons with the same key have in common; rankers may be in any order."""
+        return self.method, frozenset(self.tally.rankers), self.action
+
+    @property
     def verdict(self) -> Verdict | None:
-        """The verdict, None where there are too few units for one."""
+        """The verdict, None if there are too few units for one."""
         try:
             return self.tally.verdict()
         except TallyError:
@@ -79,9 +86,9 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What a replay found; `str()` says it in a few lines.
+    """The result of a replay; `str()` summarises it in a few lines.
 
-    examples: the first wrong rows, as they stand in the quarantine file. reasons: how many rows by reason.
+    examples: the first invalid rows, as in the quarantine file. reasons: how many rows by reason.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -92,18 +99,43 @@ class Replay:
     quarantine: str | None = None
 
     def tally(self, action: str = "click", method: str | None = None) -> Tally:
-        """Return the tally of an action; if there are several comparisons, that of a method."""
+        """Return the tally of an action; with several methods, name one."""
         found = [c for c in self.comparisons if c.action == action and method in (None, c.method)]
         if len(found) != 1:
             there = ", ".join(f"{c.action} by {c.method}" for c in self.comparisons) or "none"
             raise TallyError(
-                f"there are {len(found)} tallies of {action!r}{f' by {method}' if method else ''}; expected one. "
-                f"There are: {there}."
+                f"There are {len(found)} tallies of {action!r}{f' by {method}' if method else ''}; expected one. "
+                f"Choose one of: {there}."
             )
         return found[0].tally
 
+    def merge(self, other: "Replay") -> "Replay":
+        """Return both results together, the same in any order but for rounding; tallies may be merged in place."""
+        held = {comparison.key: comparison for comparison in self.comparisons}
+        for comparison in other.comparisons:
+            there = held.get(comparison.key)
+            if there is not None:
+                # Rankers may be in several orders: the least is kept, whichever comes first.
+                into, more = sorted((there.tally, comparison.tally), key=lambda tally: tally.rankers)
+                comparison = replace(there, tally=into.merge(more))
+            held[comparison.key] = comparison
+        examples = sorted((*self.examples, *other.examples), key=lambda entry: json.dumps(entry, sort_keys=True))
+        return replace(
+            self,
+            comparisons=tuple(held.values()),
+            counts=self.counts + other.counts,
+            files=self.files + other.files,
+            examples=tuple(examples[:EXAMPLES]),
+            reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
+        )
+
+    def ordered(self, actions: tuple[str, ...]) -> "Replay":
+        """Return the same with comparisons ordered by method, rankers and position of their action."""
+        order = sorted(self.comparisons, key=lambda c: (c.method, c.tally.rankers, actions.index(c.action)))
+        return replace(self, comparisons=tuple(order))
+
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the tallies as plain values that JSON can hold."""
+        """Return all but the tallies as plain values for JSON."""
         return {
             "files": self.files,
             "counts": dict(vars(self.counts)),
@@ -124,16 +156,24 @@ class Replay:
             ],
         }
 
+    def write(self, folder: Path) -> None:
+        """Write report.json and tallies.json into a folder."""
+        report = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        (folder / "report.json").write_text(report + "\n", encoding="utf-8")
+        tallies = [{"method": c.method, "action": c.action, "tally": c.tally.to_dict()} for c in self.comparisons]
+        with (folder / "tallies.json").open("w", encoding="utf-8") as file:
+            json.dump(tallies, file, allow_nan=False)
+
     def __str__(self) -> str:
         lines = [
             f"{c.method}, {c.action}: {c.verdict or f'too few units for a verdict ({c.tally.units})'}"
             for c in self.comparisons
         ]
-        return "\n".join(lines or ["the log holds no impression that can be inferred"])
+        return "\n".join(lines or ["No impression of the log can be inferred."])
 
 
 class Quarantine:
-    """Keeps wrong rows: all of them in a file, if there is one, and the first in memory."""
+    """Keeps invalid rows: all of them in a file, if there is one, and the first in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -142,19 +182,19 @@ class Quarantine:
         self._file: IO[str] | None = None
 
     def add(self, file: str, row_group: int, row: int | None, error: RowError, raw: Any = None, rows: int = 1) -> None:
-        """Keep a row, or a number of rows of which nothing more is known."""
+        """Quarantine a row, or a number of rows that could not be read; row_group: -1 for JSON lines."""
         place: dict[str, Any] = {"row_group": row_group} if row_group >= 0 else {}
         if row is not None:
             place["row" if row_group >= 0 else "line"] = row
         self.keep(file, place, error, raw, rows)
 
     def keep(self, file: str, place: dict[str, Any], error: RowError, raw: Any = None, rows: int = 1) -> None:
-        """Keep what stands somewhere in a file; place: such as its line."""
+        """Quarantine a row; place: where it is in the file, such as its line."""
         entry: dict[str, Any] = {"file": file, "kind": error.kind, "reason": error.reason, **place}
         if rows != 1:
             entry["rows"] = rows
         if raw is not None and not isinstance(raw, RowError):
-            entry["content"] = (raw if isinstance(raw, str) else _spell(raw))[:MOST_CONTENT]
+            entry["content"] = (raw if isinstance(raw, str) else _content(raw))[:MOST_CONTENT]
         self.enter(entry)
 
     def enter(self, entry: dict[str, Any]) -> None:
@@ -167,13 +207,18 @@ class Quarantine:
                 self._file = self.path.open("w", encoding="utf-8")
             self._file.write(json.dumps(entry) + "\n")
 
+    def results(self) -> dict[str, Any]:
+        """Return the fields of a `Replay` that are known here."""
+        path = None if self.path is None or not self.reasons else str(self.path)
+        return {"examples": tuple(self.examples), "reasons": dict(self.reasons), "quarantine": path}
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
 
-def _spell(raw: Any) -> str:
+def _content(raw: Any) -> str:
     try:
         return json.dumps(raw, default=str)
     except (ValueError, RecursionError):

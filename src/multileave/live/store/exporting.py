@@ -12,8 +12,7 @@ from multileave.live.experiment import Experiment
 from multileave.live.store.database import Store
 from multileave.live.store.tables import events, impressions
 from multileave.live.store.times import from_micros
-from multileave.log.schema import JOINED, to_row
-from multileave.log.writer import write_parquet
+from multileave.log import JOINED, to_row, write_parquet
 
 __all__ = ["export_rows"]
 

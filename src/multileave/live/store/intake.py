@@ -23,7 +23,7 @@ from multileave.live.store.database import Store
 from multileave.live.store.tables import events, impressions
 from multileave.live.store.times import micros, now
 from multileave.live.tokens import ImpressionToken, Signer
-from multileave.log.schema import document_text
+from multileave.log import document_text
 from multileave.methods import get_method
 from multileave.rankings import with_pins
 

@@ -1,11 +1,10 @@
-"""From prepared rows to credits: one compiled loop per method over flat buffers, checks included.
+"""From prepared rows to credits: one compiled loop per method over flat buffers.
 
-The loop never trusts a row. What would be out of bounds or makes no sense gives the row a reason from
-`REASONS`, and no credit.
+The loop checks every row. One that is invalid gets a reason from `REASONS`, and no credit.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,143 +12,53 @@ import pyarrow as pa
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import ADDING, Floats
-from multileave.replay.inferring.health_counts import Examined, examine_row
+from multileave.replay.inferring.events import FEW, Actions, Array, Events
+from multileave.replay.inferring.health_sums import HealthSums, examine_row
 from multileave.replay.reading.comparisons import Header
 
-__all__ = ["EVENTS", "REASONS", "Actions", "Credits", "Events", "credit_batch", "read_events"]
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
+__all__ = ["EVENTS", "REASONS", "Credits", "credit_batch"]
 
 MOST_DRAWN = 10_000
 LARGEST = 1e40  # of a credit, as in a tally
-FEW = 32  # events of a row, that are compared with each other to find duplicates; more are sorted
 
 REASONS = (
     "",
-    "'k' is below 0",
-    "'lengths' is not one number from 0 for every ranker",
-    "'ranks' is not one rank for every drawn document and ranker",
-    "'note' is not one for every drawn document",
-    f"more than {MOST_DRAWN:,} documents were drawn",
-    "'ranks' holds a rank that is negative or beyond the ranking's length",
-    "'ranks' has a document that is in no ranking",
-    "'ranks' has a rank twice in one ranking",
-    "'note' holds a number below -1",
-    "'pinned' is not different positions of the page",
-    "the credits are not finite numbers",
+    "'k' is below 0.",
+    "'lengths' must be one number from 0 for every ranker.",
+    "'ranks' must be one rank for every drawn document and ranker.",
+    "'note' must be one for every drawn document.",
+    f"More than {MOST_DRAWN:,} documents were drawn.",
+    "'ranks' contains a rank that is negative or beyond the ranking's length.",
+    "'ranks' contains a document that is in no ranking.",
+    "'ranks' contains a rank twice in one ranking.",
+    "'note' contains a number below -1.",
+    "'pinned' must be different positions of the page.",
+    "The credits are not finite numbers.",
 )
 
 EVENTS = ("not_shown", "duplicate", "unused", "counted")  # what becomes of an event, in `Credits.events`
 
 
-@dataclass(frozen=True)
-class Actions:
-    """Which events count, each action with a verdict of its own.
-
-    names: "click", "cart", "purchase" or any other name in the log; "satisfied" is a click with at
-        least `dwell` seconds on the document.
-    window: how long after its impression an event counts, in microseconds; None for ever.
-    whole_pages: whether impressions hold all that was shown, so that their balance can be examined.
-    """
-
-    names: tuple[str, ...] = ("click",)
-    dwell: float = 30.0
-    window: int | None = None
-    whole_pages: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class Events:
-    """The clicks of a batch: of row i those from offsets[i] to offsets[i + 1]."""
-
-    offsets: Array  # int32 (n + 1,)
-    positions: Array  # int32, -1 for a document that was not shown
-    masks: Array  # uint32, bit a for actions.names[a]
-    codes: Array  # int32, the action, to tell duplicates
-    times: Array  # int64, -2**62 where there is none
-    again: Array  # uint8, whether it stood there before; known for rows of more than FEW
-    late: int
-    undated: int
-
-
 @dataclass(frozen=True, eq=False)
 class Credits:
-    """What the rows of one header say, by action: (n, A, R) credits, or (n, A, P) preferences by pair."""
+    """The credits (n, A, R), or preferences by pair (n, A, P), of rows that share a header, by action."""
 
     values: Floats
     clicks: Array  # int32 (n, A), clicked documents
     reasons: Array  # uint8 (n,), into REASONS
     events: Array  # int64 (4,), by EVENTS
-    examined: Examined
+    health: HealthSums
 
     def some(self, rows: Array) -> "Credits":
-        """Return those of some rows; what was counted over all rows stays."""
+        """Return those of some rows; counts over all rows stay."""
         return replace(self, values=self.values[rows], clicks=self.clicks[rows], reasons=self.reasons[rows])
-
-
-def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
-    """Return the clicks of prepared rows, with documents found in what was shown."""
-    lists = batch.column("clicks")
-    offsets = lists.offsets.to_numpy()
-    first, last = int(offsets[0]), int(offsets[-1])
-    events = lists.values.slice(first, last - first)
-    offsets = offsets - np.int32(first)
-    document, position, action, time, dwell = (events.field(x) for x in range(5))
-    given = position.fill_null(0).to_numpy(zero_copy_only=False)
-    positions = np.where(given < 0, np.int32(-2), given)
-    if position.null_count:
-        positions[position.is_null().to_numpy(zero_copy_only=False)] = -1
-        shown = batch.column("documents")
-        _find_documents(
-            offsets, positions, *_strings(document),
-            shown.offsets.to_numpy(), *_strings(shown.values),
-        )  # fmt: skip
-    coded = action.fill_null("click").dictionary_encode()
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    names = coded.dictionary.to_pylist()
-    bits = np.array(
-        [sum(1 << a for a, wanted in enumerate(actions.names) if wanted == name) for name in names] or [0],
-        dtype=np.uint32,
-    )
-    masks = bits[codes] if len(codes) else np.zeros(0, dtype=np.uint32)
-    if "satisfied" in actions.names and "click" in names:
-        stayed = dwell.fill_null(-1.0).to_numpy(zero_copy_only=False) >= actions.dwell
-        masks[stayed & (codes == names.index("click"))] |= np.uint32(1 << actions.names.index("satisfied"))
-    times = time.fill_null(-(2**62)).to_numpy(zero_copy_only=False)
-    late = undated = 0
-    if actions.window is not None and len(times):
-        shown_at = batch.column("time")
-        dated = shown_at.is_valid().to_numpy(zero_copy_only=False)
-        start = np.repeat(shown_at.fill_null(0).to_numpy(zero_copy_only=False), np.diff(offsets))
-        known = np.repeat(dated, np.diff(offsets)) & time.is_valid().to_numpy(zero_copy_only=False)
-        after = known & (times - np.where(known, start, times) > actions.window)
-        late, undated = int(after.sum()), int((~known).sum())
-        masks[after | ~known] = 0
-    return Events(offsets, positions, masks, codes, times, _repeats(offsets, positions, codes, times), late, undated)
-
-
-def _repeats(offsets: Array, positions: Array, codes: Array, times: Array) -> Array:
-    """Return which events of rows with many stood there before, with the same position, action and time."""
-    again = np.zeros(len(positions), dtype=np.uint8)
-    sizes = np.diff(offsets)
-    many = sizes > FEW
-    if many.any():
-        events = np.flatnonzero(np.repeat(many, sizes))
-        rows = np.repeat(np.arange(len(sizes)), sizes)[events]
-        keys = (times[events], codes[events], positions[events], rows)
-        order = np.lexsort(keys)  # stable, so that the first of equals stays the first
-        same = np.ones(len(order) - 1, dtype=bool)
-        for key in keys:
-            same &= np.diff(key[order]) == 0
-        again[events[order[1:][same]]] = 1
-    return again
 
 
 def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Events, actions: Actions) -> Credits:
     """Infer the rows of a batch (int64 positions) that share a header."""
     method, rankers = header.method, len(header.rankers)
     matrix = method.outcome == "matrix"
-    credits = method.outcome == "difference"  # are kept as they are; of other kinds the preferences of pairs
+    credits = method.outcome == "difference"  # kept as they are; for other kinds, preferences by pair
     width = rankers if credits else rankers * (rankers - 1) // 2
     lists = [_integers(batch.column(name)) for name in ("lengths", "ranks", "note", "pinned")]
     most = min(max(int(np.diff(lists[1][0]).max(initial=0)) // rankers, int(np.diff(lists[2][0]).max(initial=0))),
@@ -161,7 +70,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         np.zeros((len(rows), number), dtype=np.int32),
         np.zeros(len(rows), dtype=np.uint8),
         np.zeros(len(EVENTS), dtype=np.int64),
-        Examined.nothing(rankers),
+        HealthSums.empty(rankers),
     )
     values = np.zeros((rankers if matrix else 1, rankers))
     examine = examine_row.bind(balance=method.balance_kernel)
@@ -184,8 +93,8 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         (
             int(not method.clone_proof),
             int(actions.whole_pages),
-            found.examined.counts,
-            found.examined.balances,
+            found.health.counts,
+            found.health.balances,
             np.empty((2, rankers)),
             np.empty(most + 2),
         ),
@@ -199,40 +108,12 @@ def _integers(lists: pa.ListArray) -> tuple[Array, Array]:
     return lists.offsets.to_numpy(), lists.values.to_numpy(zero_copy_only=False)
 
 
-def _strings(strings: pa.StringArray) -> tuple[Array, Array]:
-    """Return offsets and bytes of a string array; a null is empty."""
-    _, offsets, data = strings.buffers()
-    if offsets is None or not len(strings):
-        return np.zeros(len(strings) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    where = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + len(strings) + 1]
-    return where, np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
-
-
-@kernel
-def _find_documents(offsets, positions, name_at, names, shown_at, id_at, ids):  # type: ignore[no-untyped-def]
-    """Replace the position -1 of clicks by that of their document, if it was shown."""
-    for row in range(len(offsets) - 1):
-        for event in range(offsets[row], offsets[row + 1]):
-            if positions[event] != -1:
-                continue
-            start, size = name_at[event], name_at[event + 1] - name_at[event]
-            for place in range(shown_at[row], shown_at[row + 1]):
-                if id_at[place + 1] - id_at[place] != size:
-                    continue
-                same = True
-                for x in range(size):
-                    same = same and ids[id_at[place] + x] == names[start + x]
-                if same:
-                    positions[event] = place - shown_at[row]
-                    break
-
-
 def credit(*arguments: Any) -> None:
-    """Stand for a method's credit kernel in `credit_rows`."""
+    """Stand in for a method's credit kernel in `credit_rows`."""
 
 
 def add(*arguments: Any) -> None:
-    """Stand for what adds up credits of the method's kind in `credit_rows`."""
+    """Stand in for the kernel that adds up credits of the method's kind in `credit_rows`."""
 
 
 @kernel
@@ -293,12 +174,12 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type:
 
 @kernel
 def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room, out, values, found, health, work_i, work_f):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
-    """Check rows, mark the clicked documents of each action, and keep what they say.
+    """Check rows, mark the clicked documents of each action, and compute their credits.
 
     lengths, ranks, note, pins: (offsets, values) of lists. events: see `Events`.
     reads: whether credit reads ranks and notes.
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
-    health: whether clones mislead the method, whether to examine rows, and the room for it.
+    health: whether clones mislead the method, whether to examine rows, and scratch for it.
     """
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room

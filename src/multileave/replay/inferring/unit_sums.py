@@ -1,8 +1,10 @@
-"""Sums by unit in flat memory: ids in one arena of bytes, found by a compiled hash table.
+"""Sums by unit: what the impressions of each unit add up to, by action, and the tallies made of them.
 
-A unit costs its id, 8 bytes of sums per ranker and action, and about 40 more.
+Ids are numbered by Arrow's dictionary encoding. As that hashes all known ids again, rows wait until there are enough of
+them to be worth it. A unit costs its id, 8 bytes of sums per ranker and action, and about 30 more.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,62 +13,67 @@ import pyarrow as pa
 
 from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
-from multileave.replay.inferring.credit import Credits, _strings
-from multileave.replay.inferring.health_counts import Examined
+from multileave.replay.inferring.credit import Credits
+from multileave.replay.inferring.health_sums import HealthSums
+from multileave.stats import Tally
 from multileave.stats.tally.units import PackedIds
 
 __all__ = ["UnitRows", "UnitSums"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+FEWEST_WAITING = 1 << 17  # rows
+
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """What the impressions of some units add up to: counts (U,), clicks (U, A), sums (U, A, R) or (U, A, P)."""
+    """The sums of some units: counts (U,), clicks (U, A), sums (U, A, R) or (U, A, P)."""
 
     counts: Array
     clicks: Array
     sums: Floats
-    squares: Floats  # (U, A, P), or of no unit where they are not kept by unit
+    squares: Floats  # (U, A, P), or (0, A, P) unless kept by unit
+
+    def __getitem__(self, part: slice) -> "UnitRows":
+        return UnitRows(self.counts[part], self.clicks[part], self.sums[part], self.squares[part])
 
 
 class UnitSums:
-    """What the impressions of each unit add up to, by action; and of those without a unit, together.
+    """Sums of the impressions of each unit, and of those without a unit together.
 
-    width: numbers of an impression and action: R credits, or P preferences by pair.
+    by_pair: add up P preferences by pair for each impression and action, not R credits.
     by_unit: keep squared preferences by unit, so that units can be left out later.
     """
 
     def __init__(self, rankers: int, actions: int, *, by_pair: bool, by_unit: bool) -> None:
-        self.rankers, self.by_pair, self.by_unit = rankers, by_pair, by_unit
+        self.rankers, self.actions, self.by_pair, self.by_unit = rankers, actions, by_pair, by_unit
         self.pairs = rankers * (rankers - 1) // 2
-        self.actions, self.width = actions, self.pairs if by_pair else rankers
+        self.width = self.pairs if by_pair else rankers
         self._squares = np.zeros((0 if by_unit else 1, actions, self.pairs))
         self._forget()
-        # Of impressions without a unit: sums, squares, wins and losses by pair.
-        self.singles = np.zeros((4, actions, self.pairs))
-        self.single_clicks = np.zeros(actions, dtype=np.int64)
-        self.single_impressions = 0
-        # Of all impressions, with a unit or without: how many, and how many with clicks.
-        self.impressions = 0
-        self.clicked = np.zeros(actions, dtype=np.int64)
-        self.examined = Examined.nothing(rankers)
+        # Impressions without a unit: sums, squares, wins and losses by pair.
+        self._singles = np.zeros((4, actions, self.pairs))
+        self._single_clicks = np.zeros(actions, dtype=np.int64)
+        self._single_impressions = 0
+        # All impressions, with a unit or without: how many, and how many with clicks.
+        self._impressions = 0
+        self._clicked = np.zeros(actions, dtype=np.int64)
+        self._health = HealthSums.empty(rankers)
 
     def add(self, units: pa.StringArray, credits: Credits) -> None:
         """Add rows that all have reason 0; units: their ids, null for none."""
-        rows = self._rows(units)
-        self.impressions += len(rows)
-        self.clicked += np.count_nonzero(credits.clicks, axis=0)
-        self.examined.add(credits.examined)
-        self.single_impressions += int((rows < 0).sum())
-        add_rows(
-            rows, credits.values, credits.clicks, self._sums, self._counts, self._clicks, self._squares,
-            self.singles, self.single_clicks, np.empty(self.pairs), self.by_pair, self.by_unit,
-        )  # fmt: skip
+        self._impressions += len(units)
+        self._clicked += np.count_nonzero(credits.clicks, axis=0)
+        self._health.add(credits.health)
+        self._single_impressions += units.null_count
+        self._waiting.append((units, credits))
+        self._waiting_rows += len(units)
+        if self._waiting_rows > max(FEWEST_WAITING, len(self._ids) // 4):
+            self._add_waiting()
 
-    def add_units(self, units: pa.StringArray, rows: "UnitRows") -> None:
-        """Add what `take_units` returned, here or elsewhere; rows of one unit follow each other."""
-        numbers = self._rows(units)
+    def add_units(self, units: pa.StringArray, rows: UnitRows) -> None:
+        """Add what `take_units` returned, here or elsewhere; rows of one unit are adjacent."""
+        [numbers] = self._number([units])
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         places = numbers[starts]
         self._counts[places] += np.add.reduceat(rows.counts, starts)
@@ -75,84 +82,97 @@ class UnitSums:
         if self.by_unit:
             self._squares[places] += np.add.reduceat(rows.squares, starts)
 
-    def take_units(self) -> tuple[list[str], "UnitRows"]:
-        """Return all units and forget them; what is not by unit stays."""
-        squares = self._squares[: self.units] if self.by_unit else self._squares[:0]
-        taken = self.ids(), UnitRows(self.counts, self.clicks, self.sums, squares)
+    def take_units(self) -> tuple[pa.StringArray, UnitRows]:
+        """Return the ids and sums of all units and forget them; what is not kept by unit stays."""
+        taken = self._units()
         self._forget()
         return taken
 
     @property
     def size(self) -> int:
-        """Bytes of the units' sums."""
-        return 8 * self.units * (1 + self.actions * (1 + self.width + (self.pairs if self.by_unit else 0)))
+        """Bytes that the sums take, at most."""
+        units = len(self._ids) + self._waiting_rows
+        return 8 * units * (1 + self.actions * (1 + self.width + (self.pairs if self.by_unit else 0)))
 
-    def ids(self) -> list[str]:
-        """Return the units' ids, in the order of the sums."""
-        return list(self.packed_ids())
+    def tally(self, rankers: tuple[str, ...], action: int, cap: int | None) -> tuple[Tally, int]:
+        """Return the tally of one action, and how many units were left out for more than `cap` impressions.
 
-    def packed_ids(self) -> PackedIds:
-        """Return the same in the room that they take here."""
-        ends = self._ends[: self.units + 1]
-        return PackedIds(ends, self._ids[: int(ends[-1])])
+        Health is not kept by unit, so it is that of all units.
+        """
+        ids, rows = self._units()
+        squares = self._squares[0] if not self.by_unit else rows.squares.sum(axis=0)
+        units: Sequence[str] | PackedIds
+        left_out = 0
+        if cap is not None:
+            kept = rows.counts <= cap
+            left_out = len(ids) - int(kept.sum())
+            units, squares = ids.filter(pa.array(kept)).to_pylist(), rows.squares[kept].sum(axis=0)
+            counts, clicks, sums = rows.counts[kept], rows.clicks[kept, action], rows.sums[kept, action]
+        else:
+            units = _packed(ids)
+            # The tally owns its arrays, so with several actions each needs its own.
+            own = np.copy if self.actions > 1 else np.asarray
+            counts, clicks, sums = own(rows.counts), own(rows.clicks[:, action]), own(rows.sums[:, action])
+        sums_of = "pairs" if self.by_pair else "credits"
+        tally = Tally.from_sums(rankers, units, counts, sums, squares[action], sums_of=sums_of, clicks=clicks)
+        return tally.merge(self._singles_tally(rankers, action)), left_out
 
-    @property
-    def counts(self) -> Array:
-        """Impressions, (U,)."""
-        return self._counts[: self.units]
+    def _singles_tally(self, rankers: tuple[str, ...], action: int) -> Tally:
+        """Return the tally of impressions without a unit, with the health of all impressions."""
+        sums, squares, wins, losses = self._singles[:, action]
+        data = Tally(rankers).to_dict()
+        data["single"].update(
+            impressions=self._single_impressions,
+            clicks=int(self._single_clicks[action]),
+            sums=sums.tolist(),
+            squares=squares.tolist(),
+            wins=wins.astype(np.int64).tolist(),
+            losses=losses.astype(np.int64).tolist(),
+        )
+        without_clicks = self._impressions - int(self._clicked[action])
+        data["evidence"] = self._health.to_dict(self._impressions, without_clicks)
+        return Tally.from_dict(data)
 
-    @property
-    def clicks(self) -> Array:
-        """Clicked documents, (U, A)."""
-        return self._clicks[: self.units]
-
-    @property
-    def sums(self) -> Floats:
-        """Sums, (U, A, R) or (U, A, P)."""
-        return self._sums[: self.units]
-
-    def squares(self, kept: Array) -> Floats:
-        """Return the sum of squared preferences of some units, (A, P); all units unless they are kept by unit."""
-        found: Floats = self._squares[: self.units][kept].sum(axis=0) if self.by_unit else self._squares[0]
-        return found
+    def _units(self) -> tuple[pa.StringArray, UnitRows]:
+        self._add_waiting()
+        used = len(self._ids)
+        squares = self._squares[: used if self.by_unit else 0]
+        return self._ids, UnitRows(self._counts[:used], self._clicks[:used], self._sums[:used], squares)
 
     def _forget(self) -> None:
-        self.units = 0
-        self._slots = np.zeros(64, dtype=np.int32)
-        self._ends = np.zeros(1, dtype=np.int64)
-        self._ids = np.zeros(0, dtype=np.uint8)
+        self._ids = pa.array([], pa.large_string())
+        self._waiting: list[tuple[pa.StringArray, Credits]] = []
+        self._waiting_rows = 0
         self._counts = np.zeros(0, dtype=np.int64)
         self._clicks = np.zeros((0, self.actions), dtype=np.int64)
         self._sums = np.zeros((0, self.actions, self.width))
         if self.by_unit:
             self._squares = np.zeros((0, self.actions, self.pairs))
 
-    def _rows(self, units: pa.StringArray) -> Array:
-        offsets, data = _strings(units)
-        self._grow(len(units), int(offsets[-1] - offsets[0]))
-        rows = np.full(len(units), -1, dtype=np.int64)
-        valid = np.ones(len(units), dtype=bool)
-        if units.null_count:
-            valid = units.is_valid().to_numpy(zero_copy_only=False)
-        self.units = int(find_units(offsets, data, valid, rows, self._slots, self._ends, self._ids, self.units))
-        return rows
+    def _add_waiting(self) -> None:
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        rows = self._number([units for units, _ in waiting])
+        for numbers, (_, credits) in zip(rows, waiting, strict=True):
+            add_rows(
+                numbers, credits.values, credits.clicks, self._sums, self._counts, self._clicks, self._squares,
+                self._singles, self._single_clicks, np.empty(self.pairs), self.by_pair, self.by_unit,
+            )  # fmt: skip
 
-    def _grow(self, units: int, size: int) -> None:
-        """Make room for so many more units with so many bytes of ids."""
-        needed = self.units + units
-        if 2 * needed > len(self._slots):
-            self._slots = np.zeros(1 << int(2 * needed).bit_length(), dtype=np.int32)
-            fill_slots(self._slots, self._ends, self._ids, self.units)
-        self._ids = _room(self._ids, int(self._ends[self.units]) + size)
-        self._ends = _room(self._ends, needed + 1)
-        self._counts = _room(self._counts, needed)
-        self._clicks = _room(self._clicks, needed)
-        self._sums = _room(self._sums, needed)
-        if self.by_unit:
-            self._squares = _room(self._squares, needed)
+    def _number(self, arrays: Sequence[pa.StringArray]) -> list[Array]:
+        """Return the number of each id, -1 for null, and make room for the sums of new ones."""
+        if not arrays:
+            return []
+        known = len(self._ids)
+        ids = pa.chunked_array([self._ids, *(units.cast(pa.large_string()) for units in arrays)])
+        coded = ids.dictionary_encode().combine_chunks()
+        self._ids = coded.dictionary
+        for name in ("_counts", "_clicks", "_sums", *(["_squares"] if self.by_unit else [])):
+            setattr(self, name, _with_room(getattr(self, name), len(self._ids)))
+        numbers = coded.indices.fill_null(-1).to_numpy()[known:]
+        return np.split(numbers, np.cumsum([len(units) for units in arrays])[:-1])
 
 
-def _room(array: Array, size: int) -> Array:
+def _with_room(array: Array, size: int) -> Array:
     if len(array) >= size:
         return array
     # Pages of zeros that are not touched cost nothing.
@@ -161,55 +181,12 @@ def _room(array: Array, size: int) -> Array:
     return grown
 
 
-@kernel
-def hash_bytes(data, start, end):  # type: ignore[no-untyped-def]
-    """Return FNV-1a of some bytes, its bits mixed as SplitMix64 does."""
-    value = np.uint64(0xCBF29CE484222325)
-    for x in range(start, end):
-        value = (value ^ np.uint64(data[x])) * np.uint64(0x100000001B3)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    return value ^ (value >> np.uint64(31))
-
-
-@kernel
-def fill_slots(slots, ends, ids, units):  # type: ignore[no-untyped-def]
-    """Enter all units into an empty table."""
-    last = np.uint64(len(slots) - 1)
-    for unit in range(units):
-        slot = hash_bytes(ids, ends[unit], ends[unit + 1]) & last
-        while slots[slot]:
-            slot = (slot + np.uint64(1)) & last
-        slots[slot] = unit + 1
-
-
-@kernel
-def find_units(offsets, data, valid, rows, slots, ends, ids, units):  # type: ignore[no-untyped-def]
-    """Set rows to the number of each id, new ones where it was not seen; return how many units there are."""
-    last = np.uint64(len(slots) - 1)
-    for x in range(len(rows)):
-        if not valid[x]:
-            continue
-        start, size = offsets[x], offsets[x + 1] - offsets[x]
-        slot = hash_bytes(data, start, start + size) & last
-        while slots[slot]:
-            unit = slots[slot] - 1
-            same = ends[unit + 1] - ends[unit] == size
-            at = 0
-            while same and at < size:
-                same = ids[ends[unit] + at] == data[start + at]
-                at += 1
-            if same:
-                rows[x] = unit
-                break
-            slot = (slot + np.uint64(1)) & last
-        if rows[x] < 0:
-            for at in range(size):
-                ids[ends[units] + at] = data[start + at]
-            ends[units + 1] = ends[units] + size
-            rows[x] = units
-            units += 1
-            slots[slot] = units
-    return units
+def _packed(ids: pa.StringArray) -> PackedIds:
+    _, ends, text = ids.buffers()
+    return PackedIds(
+        np.frombuffer(ends, dtype=np.int64)[: len(ids) + 1] if len(ids) else np.zeros(1, dtype=np.int64),
+        np.frombuffer(text or b"", dtype=np.uint8),
+    )
 
 
 @kernel

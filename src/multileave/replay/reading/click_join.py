@@ -1,8 +1,8 @@
-"""Clicks in files of their own: joined to impressions out of core, by DuckDB.
+"""Clicks in separate files, joined to impressions out of core by DuckDB.
 
-DuckDB sees only ids and events, never ranks. It numbers each impression by its place in the log, and
-returns the events in the order of these numbers; the log is then read a second time, in that order,
-and every part takes its events off the stream.
+DuckDB sees only ids and events, never ranks. Impressions are numbered by their place in the log, and DuckDB returns
+the events in the order of these numbers; the log is then read a second time, and every part takes its events from
+the stream.
 """
 
 import os
@@ -15,22 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from multileave.errors import MissingExtra
-from multileave.replay.reading.preparing import CLICK_ROWS
-from multileave.replay.reading.rows import EVENT_FIELDS
+from multileave.replay.reading.preparing import CLICK_ROWS, EVENT_FIELDS, no_events
 
 __all__ = ["ClickJoin", "create_table", "open_database", "stream"]
 
-ROWS = 1 << 32  # more than a part has
+ROWS = 1 << 32  # more than any part has
 KEYS = pa.schema([("impression_id", pa.string()), ("place", pa.int64())])
 
 
 def open_database(folder: str, *, memory: str | None, threads: int) -> Any:
-    """Return a connection to a new database in a folder, which also takes what does not fit into memory."""
+    """Return a connection to a new database in a folder, which is also used for what exceeds memory."""
     try:
         import duckdb
     except ImportError as error:
         raise MissingExtra(
-            "clicks in files of their own need DuckDB, which is absent: pip install 'multileave[replay]'"
+            "Clicks in separate files need DuckDB, which is not installed: pip install 'multileave[replay]'"
         ) from error
     settings: dict[str, Any] = {"threads": threads, "temp_directory": folder}
     if memory is not None:
@@ -39,7 +38,7 @@ def open_database(folder: str, *, memory: str | None, threads: int) -> Any:
 
 
 def create_table(database: Any, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Make a table of a database from batches, as they come."""
+    """Create a table from a stream of batches."""
     reader = pa.RecordBatchReader.from_batches(schema, batches)
     database.register("incoming", reader)
     database.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming").fetchall()
@@ -47,17 +46,17 @@ def create_table(database: Any, name: str, schema: pa.Schema, batches: Iterable[
 
 
 def stream(database: Any, query: str) -> Iterator[pa.RecordBatch]:
-    """Return the rows that a query finds, a batch at a time."""
+    """Yield the rows of a query in batches."""
     found: Any = database.sql(query)
-    # Its name before DuckDB 1.4 was the second.
+    # The second is its name before DuckDB 1.4.
     read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
     return iter(read(1 << 16))
 
 
 class ClickJoin:
-    """Events, wherever they stand in their files, by the place of their impression in the log.
+    """Events in any order, by the place of their impression in the log.
 
-    folder: for what does not fit into memory; memory: such as "4GB", DuckDB's own choice if None.
+    folder: for what exceeds memory. memory: such as "4GB"; None for DuckDB's default.
     """
 
     def __init__(self, *, folder: str | os.PathLike[str] | None = None, memory: str | None, threads: int) -> None:
@@ -77,11 +76,11 @@ class ClickJoin:
         self._folder.cleanup()
 
     def take_clicks(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Take in all events, as batches of `CLICK_ROWS`."""
+        """Load all events, as batches of `CLICK_ROWS`."""
         create_table(self._database, "events", CLICK_ROWS, batches)
 
     def take_ids(self, ids: Iterable[tuple[int, Any, Any]]) -> None:
-        """Take in (part, row numbers within the part, impression ids) of the whole log."""
+        """Load (part, row numbers within the part, impression ids) of the whole log."""
         create_table(
             self._database,
             "keys",
@@ -93,7 +92,7 @@ class ClickJoin:
         )
 
     def missing_positions(self) -> bool:
-        """Return whether some event names its document only."""
+        """Return whether some event has no position."""
         return bool(self._number("SELECT count(*) FROM events WHERE position IS NULL"))
 
     def orphans(self) -> int:
@@ -101,14 +100,14 @@ class ClickJoin:
         return self._number("SELECT count(*) FROM events ANTI JOIN keys ON events.impression_id = keys.impression_id")
 
     def repeated_ids(self) -> int:
-        """Return how many impressions have an id that stood in the log before."""
+        """Return how many impressions have the id of an earlier one."""
         return self._number(
             "SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM keys "
             "WHERE impression_id IS NOT NULL GROUP BY impression_id HAVING n > 1)"
         )
 
     def start(self) -> None:
-        """Join; `events` can then be asked for part after part."""
+        """Start the join; `events` then returns those of one part after another."""
         columns = ", ".join(f"events.{field.name}" for field in EVENT_FIELDS)
         self._stream = stream(
             self._database,
@@ -117,7 +116,7 @@ class ClickJoin:
         )
 
     def events(self, part: int) -> tuple[Any, pa.StructArray]:
-        """Return the rows within a part, rising, and the event that belongs to each; parts are asked for in order."""
+        """Return rows of a part, rising, and the event of each; call it for all parts in order."""
         end = (part + 1) * ROWS
         while not self._held or self._held[-1][0][-1] < end:
             batch = next(self._stream, None)
@@ -128,7 +127,7 @@ class ClickJoin:
                 events = pa.StructArray.from_arrays(columns, fields=EVENT_FIELDS)
                 self._held.append((batch.column("place").to_numpy(), events))
         if not self._held:
-            return np.zeros(0, dtype=np.int64), _no_events()
+            return np.zeros(0, dtype=np.int64), no_events()
         places = np.concatenate([place for place, _ in self._held])
         events = pa.concat_arrays([event for _, event in self._held])
         first, cut = np.searchsorted(places, [part * ROWS, end])
@@ -138,10 +137,6 @@ class ClickJoin:
     def _number(self, query: str) -> int:
         [(number,)] = self._database.execute(query).fetchall()
         return int(number)
-
-
-def _no_events() -> pa.StructArray:
-    return pa.StructArray.from_arrays([pa.nulls(0, field.type) for field in EVENT_FIELDS], fields=EVENT_FIELDS)
 
 
 def _one(names: Any) -> pa.Array:

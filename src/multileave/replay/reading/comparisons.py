@@ -1,26 +1,18 @@
-"""Headers: which methods and rankers a log holds, each pair numbered once."""
+"""Headers: the methods and rankers of a log, each combination numbered once."""
 
 import threading
 from dataclasses import dataclass, replace
 
 from multileave.errors import MultileaveError
+from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
 
-__all__ = ["Header", "Headers", "RowError"]
-
-
-class RowError(Exception):
-    """Why a row cannot be inferred; `kind` is what it is counted as."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.kind = kind
-        self.reason = reason
+__all__ = ["Header", "Headers"]
 
 
 @dataclass(frozen=True)
 class Header:
-    """A method with its parameters, and the rankers it compares; by_pair: what is kept of its rows."""
+    """A method with its parameters and the rankers it compares; by_pair: keep preferences by pair, not credits."""
 
     method: Method
     rankers: tuple[str, ...]
@@ -28,17 +20,17 @@ class Header:
 
 
 class Headers:
-    """Numbers for pairs of method and rankers, the same for all threads."""
+    """Numbers of methods and rankers, shared by all threads."""
 
     def __init__(self, method: Method | None = None) -> None:
-        """method: infer all rows as this method would, instead of as the one that drew them."""
+        """method: infer all rows as this method would, instead of the one that drew them."""
         self._method = method
         self._numbers: dict[tuple[str, tuple[str, ...]], int | RowError] = {}
         self._lock = threading.Lock()
         self.known: list[Header] = []
 
     def number(self, method: str, rankers: tuple[str, ...]) -> int:
-        """Return the number of a pair, or raise `RowError` if it makes no sense."""
+        """Return the number of a method and rankers, or raise `RowError` if they are invalid."""
         found = self._numbers.get((method, rankers))
         if found is None:
             with self._lock:
@@ -48,12 +40,12 @@ class Headers:
                     if len(self._numbers) < 1_000_000:  # a fuzzed log may name a new method in every row
                         self._numbers[method, rankers] = found
         if isinstance(found, RowError):
-            raise RowError(found.kind, found.reason)
+            raise RowError(found.reason)
         return found
 
     def _read(self, method: str, rankers: tuple[str, ...]) -> int | RowError:
         if len(rankers) < 2 or len(set(rankers)) < len(rankers):
-            return RowError("malformed", f"'rankers' is {ascii(rankers)[:80]}; expected two or more different names")
+            return RowError(f"'rankers' is {short(rankers)}; expected two or more different names.")
         try:
             rankers[0].encode(), "".join(rankers).encode()
             parsed = get_method(method)
@@ -61,11 +53,11 @@ class Headers:
             if self._method is not None:
                 parsed = reader_of(parsed, self._method)
         except (MultileaveError, UnicodeEncodeError, TypeError) as error:
-            return RowError("malformed", " ".join(str(error).split())[:300])
+            return RowError(" ".join(str(error).split())[:300])
         return self._place(Header(parsed, rankers, by_pair=parsed.outcome != "difference"))
 
     def by_pair(self, number: int) -> int:
-        """Return the number of the same method and rankers, kept by pair."""
+        """Return the number of the same method and rankers with preferences by pair."""
         with self._lock:
             return self._place(replace(self.known[number], by_pair=True))
 

@@ -1,4 +1,4 @@
-"""Where rows come from: files, folders and object stores, cut into parts that a core reads at a time."""
+"""The files of a log, local or in object stores, and their parts, each read by one core at a time."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,15 +10,17 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
-from multileave.replay.reading.comparisons import RowError
+from multileave.log.reader import RowError
 
 __all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "path_keys", "unreadable"]
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 BLOCK = 1 << 22  # bytes of lines in a part
-MOST_LINE = 1 << 26  # bytes; a longer line is wrong
+MOST_LINE = 1 << 26  # bytes; a longer line is invalid
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class LogFile:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A row group, or a block of lines, or what could not be read at all."""
+    """A row group, a block of lines, or something that could not be read."""
 
     file: LogFile
     row_group: int
@@ -50,10 +52,10 @@ class Part:
     error: RowError | None = None
 
 
-def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSystem | None = None) -> list[LogFile]:
-    """Return the log files that paths name: files, folders (whole trees) and URIs, each once."""
+def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[LogFile]:
+    """Return the log files of paths: files, folders (recursively) and URIs, each once."""
     found: dict[str, LogFile] = {}
-    for given in paths:
+    for given in [paths] if isinstance(paths, str | os.PathLike) else paths:
         name = os.fspath(given)
         try:
             if filesystem is not None:
@@ -64,16 +66,16 @@ def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSys
                 system, path = pafs.LocalFileSystem(), os.path.abspath(name)
             info = system.get_file_info(path)
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{name} cannot be opened: {' '.join(str(error).split())}") from error
+            raise DataError(f"Cannot open {name}: {' '.join(str(error).split())}") from error
         if info.type == pafs.FileType.NotFound:
-            raise DataError(f"there is no file or folder {name}. Give files of JSON lines or Parquet, or their folder.")
+            raise DataError(f"There is no file or folder {name}. Pass files of JSON lines or Parquet, or their folder.")
         infos = [info]
         if info.type == pafs.FileType.Directory:
             infos = [i for i in system.get_file_info(pafs.FileSelector(path, recursive=True)) if _is_log(i)]
             if not infos:
                 raise DataError(
-                    f"{name} holds no file that ends in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
-                    "Give the folder of the log."
+                    f"{name} has no files ending in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
+                    "Pass the folder of the log."
                 )
         for one in sorted(infos, key=lambda i: str(i.path)):
             keys = path_keys(one.path)
@@ -82,7 +84,7 @@ def find_files(paths: Sequence[str | os.PathLike[str]], filesystem: pafs.FileSys
 
 
 def path_keys(path: str) -> tuple[tuple[str, str], ...]:
-    """Return the keys and values of key=value folders."""
+    """Return the keys and values of key=value folders in a path."""
     return tuple((unquote(k), unquote(v)) for k, e, v in (p.partition("=") for p in path.split("/")) if e)
 
 
@@ -91,15 +93,15 @@ def _is_log(info: pafs.FileInfo) -> bool:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file of a folder is part of a log, by its name."""
+    """Return whether a file in a folder belongs to a log, by its name."""
     for packed in PACKED:
         name = name.removesuffix(packed)
-    # As everywhere, what begins with a dot or an underscore is not data.
+    # By convention, names that start with a dot or an underscore are not data.
     return name.endswith((*LINES, *PARQUET)) and name[0] not in "._"
 
 
 def parts(files: Sequence[LogFile]) -> Iterator[Part]:
-    """Yield the parts of files, one after another, the same each time."""
+    """Yield the parts of files, in the same order each time."""
     for file in files:
         if not file.is_parquet:
             yield from _line_parts(file)
@@ -138,5 +140,5 @@ def _line_parts(file: LogFile) -> Iterator[Part]:
 
 
 def unreadable(what: str, error: Exception) -> RowError:
-    """Return why a file or a row group could not be read on."""
-    return RowError("malformed", f"the {what} cannot be read: {' '.join(str(error).split())[:300]}")
+    """Return the error for a file or a row group that cannot be read to its end."""
+    return RowError(f"The {what} cannot be read: {' '.join(str(error).split())[:300]}")

@@ -1,4 +1,4 @@
-"""From the parts of a log to prepared batches: which columns are read, what a filter keeps, and what is wrong."""
+"""From parts of a log to prepared batches: choose columns, filter rows, and find invalid ones."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,40 +11,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
-from multileave.replay.reading.comparisons import Headers, RowError
+from multileave.log.reader import RowError, id_text, parse_line, short
+from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import Part, unreadable
 from multileave.replay.reading.preparing import (
     NEEDED,
-    DoesNotFit,
-    Origin,
     Prepared,
-    fast_clicks,
-    fast_rows,
-    raw_batch,
-    slow_clicks,
-    slow_rows,
+    clicks_one_by_one,
+    prepare_clicks,
+    prepare_rows,
+    row_dicts,
+    rows_one_by_one,
 )
-from multileave.replay.reading.rows import id_text
 
-__all__ = [
-    "Loaded",
-    "OtherFormat",
-    "Wants",
-    "contents",
-    "load",
-    "load_clicks",
-    "load_ids",
-]
+__all__ = ["Loaded", "OtherFormat", "Wants", "contents", "load", "load_clicks", "load_ids"]
 
 BATCH = 1 << 16  # rows
-CODED = ("method", "rankers")  # the same in many rows, so read as codes
+CODED = ("method", "rankers")  # repetitive, so read dictionary-encoded
 
 
 class OtherFormat(Protocol):
-    """How objects of JSON lines in another format become rows of ours; None: this is something else."""
+    """How JSON objects in another format become rows of ours; None for objects that are something else."""
 
     def impression_id(self, raw: Mapping[str, Any]) -> Any:
-        """Return what events refer to an impression by."""
+        """Return the id by which events refer to an impression."""
 
     def impression(self, raw: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return a row of impressions, or raise `RowError`."""
@@ -55,7 +45,7 @@ class OtherFormat(Protocol):
 
 @dataclass(frozen=True)
 class Wants:
-    """What is asked of a log: the unit's column, a filter, and what of the rows is needed."""
+    """What to read of a log: the unit's column, a filter, and which optional columns."""
 
     unit: str | None
     filter: pc.Expression | None = None
@@ -64,18 +54,18 @@ class Wants:
     documents: bool = False
     dwell: bool = False
     other: OtherFormat | None = None
-    filter_columns: dict[Any, frozenset[str]] = field(default_factory=dict, compare=False)  # known so far, by schema
+    filter_columns: dict[Any, frozenset[str]] = field(default_factory=dict, compare=False)  # by schema
 
 
 @dataclass(eq=False)
 class Loaded:
-    """What a part gave: prepared batches, how many rows it has, how many were left out, and what was wrong."""
+    """The prepared batches of a part, how many rows it has and how many were filtered out, and its invalid rows."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     filtered: int = 0
     wrong: list[tuple[int, RowError, Any]] = field(default_factory=list)
-    lost: list[tuple[int, RowError]] = field(default_factory=list)  # rows of which nothing more is known
+    lost: list[tuple[int, RowError]] = field(default_factory=list)  # rows that could not be read
 
     def add(self, prepared: Prepared) -> None:
         """Add a batch."""
@@ -85,7 +75,7 @@ class Loaded:
 
 
 def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
-    """Read and prepare the rows of a part of a log of impressions."""
+    """Read and prepare a part of a log of impressions."""
     loaded = Loaded()
     if part.error is not None:
         loaded.lost.append((0, part.error))
@@ -102,7 +92,7 @@ def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
 
 
 def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[str | None]]:
-    """Return the numbers of a part's rows, less the first, and their impression ids."""
+    """Return the rows of a part, counted from 0, and their impression ids."""
     if part.file.is_parquet:
         if part.error is not None:
             return np.zeros(0, dtype=np.int64), []
@@ -112,23 +102,23 @@ def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[st
             return np.arange(part.rows), column.cast(pa.string())
         except (OSError, pa.ArrowException, IndexError):
             return np.zeros(0, dtype=np.int64), []
-    numbers, raws = _parse(part)
+    numbers, raws = parse(part)
     given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
     texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
     return np.array(numbers, dtype=np.int64) - part.first, texts
 
 
 def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
-    """Read and prepare the rows of a part of a log of clicks."""
+    """Read and prepare a part of a log of clicks."""
     loaded = Loaded()
     if part.error is not None:
         loaded.lost.append((0, part.error))
     if not part.file.is_parquet:
-        numbers, raws = _parse(part)
+        numbers, raws = parse(part)
         loaded.rows = len(raws)
         if other is not None:
-            numbers, raws = _translated(numbers, raws, other.click, loaded)
-        loaded.add(slow_clicks(raws, numbers))
+            numbers, raws = translated(numbers, raws, other.click, loaded)
+        loaded.add(clicks_one_by_one(raws, numbers))
         _give_lines(part, loaded)
     elif part.error is None:
         loaded.rows = part.rows
@@ -136,17 +126,15 @@ def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
         try:
             with part.file.filesystem.open_input_file(part.file.path) as opened:
                 for batch in pq.ParquetFile(opened).iter_batches(BATCH, [part.row_group], use_threads=False):
-                    try:
-                        loaded.add(fast_clicks(batch))
-                    except DoesNotFit:
-                        loaded.add(slow_clicks(row_dicts(batch), range(start, start + len(batch))))
+                    loaded.add(prepare_clicks(batch, range(start, start + len(batch))))
                     start += len(batch)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             loaded.lost.append((part.rows - start, unreadable("row group", error)))
     return loaded
 
 
-def _parse(part: Part) -> tuple[list[int], list[Any]]:
+def parse(part: Part) -> tuple[list[int], list[Any]]:
+    """Return the numbers and values of the JSON lines of a part that are not blank."""
     numbers, raws = [], []
     for number, line in enumerate(part.lines, start=part.first):
         if not line.strip():
@@ -156,22 +144,16 @@ def _parse(part: Part) -> tuple[list[int], list[Any]]:
     return numbers, raws
 
 
-def parse_line(line: bytes) -> Any:
-    """Return what a JSON line holds, or a `RowError` if it is not JSON."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return RowError("malformed", f"the line is not JSON: {error}"[:200])
-
-
-def _translated(
+def translated(
     numbers: list[int], raws: list[Any], translate: Callable[[Mapping[str, Any]], Any], loaded: Loaded
 ) -> tuple[list[int], list[Any]]:
-    """Return rows of another format as ours, and count what is something else as left out."""
+    """Return rows of another format as ours, or as errors; count what is neither row nor error as filtered."""
     kept, rows = [], []
     for number, raw in zip(numbers, raws, strict=True):
         try:
             row = translate(raw) if isinstance(raw, dict) else raw
+            if not isinstance(row, dict | RowError | None):
+                raise RowError(f"The row is {short(row)}; expected an object.")
         except RowError as error:
             row = error
         if row is None:
@@ -183,13 +165,13 @@ def _translated(
 
 
 def _give_lines(part: Part, loaded: Loaded) -> None:
-    """Put the lines themselves beside what is wrong with them."""
+    """Add the text of invalid lines to their errors."""
     lines = contents(part, [number for number, _, _ in loaded.wrong])
     loaded.wrong = [(number, error, line) for (number, error, _), line in zip(loaded.wrong, lines, strict=True)]
 
 
 def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
-    """Return rows of a part as they stand there: a line's text, or a dictionary; None where nothing can be read."""
+    """Return the content of rows: a line's text or a dictionary, None if it cannot be read."""
     if not part.file.is_parquet:
         return [part.lines[number - part.first].decode("utf-8", "replace") for number in numbers]
     if not numbers:
@@ -204,15 +186,15 @@ def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
 
 
 def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
-    numbers, raws = _parse(part)
+    numbers, raws = parse(part)
     loaded.rows = len(raws)
     if wants.other is not None:
-        numbers, raws = _translated(numbers, raws, wants.other.impression, loaded)
+        numbers, raws = translated(numbers, raws, wants.other.impression, loaded)
     if wants.filter is not None and raws:
-        # What is not an object cannot be judged by the filter, so it is kept and found wrong.
+        # The filter does not apply to what is not an object: that is kept, and found invalid.
         objects = [x for x, raw in enumerate(raws) if isinstance(raw, dict)]
         if objects:
-            batch = _with_keys(raw_batch([raws[x] for x in objects]), part.file.keys)
+            batch = _with_keys(_as_batch([raws[x] for x in objects]), part.file.keys)
             kept = set(np.array(objects)[_passing(batch, wants.filter)].tolist())
             dropped = set(objects) - kept
             loaded.filtered += len(dropped)
@@ -220,8 +202,21 @@ def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
             raws = [raw for x, raw in enumerate(raws) if x not in dropped]
     if wants.unit in dict(part.file.keys):
         raws = [{**dict(part.file.keys), **raw} if isinstance(raw, dict) else raw for raw in raws]
-    loaded.add(slow_rows(raws, numbers, Origin(part.file.number, -1, part.first), wants.unit, headers))
+    loaded.add(rows_one_by_one(raws, numbers, wants.unit, headers))
     _give_lines(part, loaded)
+
+
+def _as_batch(raws: Sequence[Any]) -> pa.RecordBatch:
+    """Return parsed JSON objects as a batch to filter; a field of mixed types becomes JSON text."""
+    names = dict.fromkeys(name for raw in raws for name in raw)
+    columns = {}
+    for name in names:
+        values = [raw.get(name) for raw in raws]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
+            columns[name] = pa.array([None if value is None else json.dumps(value) for value in values])
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
@@ -230,7 +225,7 @@ def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
     try:
         return numbered.filter(condition).column("__place").to_numpy()
     except (pa.ArrowException, KeyError) as error:
-        raise DataError(f"the filter {condition} does not fit the log: {' '.join(str(error).split())[:300]}") from error
+        raise DataError(f"The filter {condition} does not fit the log: {' '.join(str(error).split())[:300]}") from error
 
 
 def _with_keys(batch: pa.RecordBatch, keys: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
@@ -247,37 +242,32 @@ def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> N
         columns = _columns(plain, part, wants, filtered_by)
         start = 0
         for raw in _coded_batches(opened, plain, part, columns, filtered_by):
-            origin = Origin(part.file.number, part.row_group, start)
+            batch, rows = _with_keys(raw, part.file.keys), np.arange(start, start + len(raw))
             start += len(raw)
-            batch, rows = _with_keys(raw, part.file.keys), np.arange(origin.first, start)
             if wants.filter is not None:
                 passing = _passing(batch, wants.filter)
                 loaded.filtered += len(batch) - len(passing)
                 batch, rows = batch.take(pa.array(passing)), rows[passing]
-            if not len(rows):
-                continue
-            try:
-                prepared = fast_rows(batch, origin, wants.unit, headers).batch
-                place = prepared.schema.get_field_index("row")
-                loaded.add(Prepared(prepared.set_column(place, "row", pa.array(rows)), []))
-            except DoesNotFit:
-                table = plain.read_row_group(part.row_group).take(pa.array(rows))
-                whole = pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
-                raws = row_dicts(_with_keys(whole, part.file.keys))
-                loaded.add(slow_rows(raws, rows.tolist(), origin, wants.unit, headers))
+
+            def whole(rows: Any = rows) -> pa.RecordBatch:
+                found = plain.read_row_group(part.row_group).take(pa.array(rows)).to_struct_array().combine_chunks()
+                return _with_keys(pa.RecordBatch.from_struct_array(found), part.file.keys)
+
+            if len(rows):
+                loaded.add(prepare_rows(batch, rows, wants.unit, headers, whole))
 
 
 def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    """Return the columns that the filter reads: those without which it does not fit the schema.
+    """Return the columns that the filter reads.
 
-    Arrow does not tell what an expression reads, so it is tried on no rows, with one column less each time.
+    Arrow does not say which columns an expression reads, so it is tried on no rows, leaving out one column at a time.
     """
     if wants.filter is None:
         return frozenset()
     known = schema, tuple(key for key, _ in keys)
     if known not in wants.filter_columns:
         nothing = _with_keys(pa.RecordBatch.from_pylist([], schema=schema), keys)
-        _passing(nothing, wants.filter)  # raises an error if it does not fit at all
+        _passing(nothing, wants.filter)  # raises an error if it does not fit
         needed = set()
         for name in set(nothing.schema.names):
             try:
@@ -291,7 +281,7 @@ def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str]
 def _coded_batches(
     opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str], as_they_are: frozenset[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a row group, with what is the same in many rows as codes where Arrow can do that."""
+    """Yield the batches of a row group, with repetitive columns dictionary-encoded if Arrow can."""
     leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
     names = set(CODED) - as_they_are
     coded = [x.path for x in leaves if x.path.partition(".")[0] in names and x.physical_type == "BYTE_ARRAY"]
@@ -301,7 +291,7 @@ def _coded_batches(
         for batch in _batches(file, part, columns):
             yield batch
             done += len(batch)
-    except pa.ArrowNotImplementedError:  # names in a list whose dictionary changes on the way
+    except pa.ArrowNotImplementedError:  # names in a list whose dictionary changes within the row group
         for batch in _batches(plain, part, columns):
             skipped = min(done, len(batch))
             done -= skipped
@@ -312,28 +302,12 @@ def _coded_batches(
 def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if part.rows > 2 * BATCH:
         yield from file.iter_batches(BATCH, [part.row_group], columns=columns, use_threads=False)
-    else:  # as a whole, which is quicker
+    else:  # as a whole, which is faster
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
-def row_dicts(batch: pa.RecordBatch) -> list[Any]:
-    """Return the rows of a batch as dictionaries, with a `RowError` for one that cannot be read."""
-    try:
-        whole: list[Any] = batch.to_pylist()
-        return whole
-    except (ValueError, OverflowError, pa.ArrowException):
-        pass
-    rows: list[Any] = []
-    for row in range(len(batch)):
-        try:
-            rows.extend(batch.slice(row, 1).to_pylist())
-        except (ValueError, OverflowError, pa.ArrowException) as error:
-            rows.append(RowError("malformed", f"the row cannot be read: {error}"[:200]))
-    return rows
-
-
 def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozenset[str]) -> list[str]:
-    """Return the columns to read; documents only where a click has no position."""
+    """Return the columns to read; documents only if a click has no position."""
     names = set(file.schema_arrow.names)
     wanted = [*NEEDED, *([wants.unit] if wants.unit else []), *(["impression_id"] if wants.ids else [])]
     if wants.times:
@@ -351,13 +325,13 @@ def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozen
         wanted.extend(chosen or ["clicks"])
     if documents:
         wanted.extend(["shown", "ids"])
-    # A column as a whole goes before its parts.
+    # A whole column includes its parts.
     wanted = [name for name in wanted if name.partition(".")[0] not in filtered_by] + sorted(filtered_by)
     return [name for name in wanted if name.partition(".")[0] in names]
 
 
 def _has_nulls(lists: pa.Array) -> bool:
-    """Return whether a list of structs of one field misses some of it, or is something else."""
+    """Return whether the one field of a list of structs has nulls, or the type is another."""
     if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
         return True
     events = lists.flatten()

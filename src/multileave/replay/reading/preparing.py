@@ -1,7 +1,10 @@
-"""From raw Arrow batches to prepared ones: by whole columns where they fit, row by row where they do not."""
+"""From raw Arrow batches to prepared ones: by columns if all rows are valid, otherwise row by row.
 
-import json
-from collections.abc import Sequence
+The columns are what makes replay fast. They do not say what a valid row is: a batch that is not plainly valid as a
+whole is passed to `multileave.log.reader`, which does.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,92 +12,124 @@ import numpy as np
 import pyarrow as pa
 
 from multileave.impression import FORMAT_VERSION
-from multileave.replay.reading.comparisons import Headers, RowError
-from multileave.replay.reading.rows import EVENT_FIELDS, PREPARED, prepare_click, prepare_row
+from multileave.log.reader import RowError, read_click, read_row
+from multileave.log.schema import EVENT
+from multileave.replay.reading.comparisons import Headers
 
-__all__ = ["CLICK_ROWS", "NEEDED", "DoesNotFit", "Origin", "Prepared", "fast_clicks", "fast_rows", "slow_rows"]
+__all__ = ["CLICK_ROWS", "EVENT_FIELDS", "NEEDED", "PREPARED", "Prepared", "prepare_clicks", "prepare_rows"]
 
 NEEDED = ("version", "method", "rankers", "k", "pinned", "lengths", "ranks", "note")
-CLICK_ROWS = pa.schema([pa.field("impression_id", pa.string()), *EVENT_FIELDS])
 INTS = pa.list_(pa.int32())
+EVENT_FIELDS = [pa.field("time", pa.int64()) if field.name == "timestamp" else field for field in EVENT]
+CLICK_ROWS = pa.schema([pa.field("impression_id", pa.string()), *EVENT_FIELDS])
+
+# All that inference needs of a row: `header` numbers its method and rankers, `documents` are the shown ids as text,
+# times are in microseconds, and `row` is its number in the part it comes from.
+PREPARED = pa.schema(
+    [
+        ("impression_id", pa.string()),
+        ("unit", pa.string()),
+        ("time", pa.int64()),
+        ("header", pa.int32()),
+        ("k", pa.int32()),
+        ("lengths", INTS),
+        ("ranks", INTS),
+        ("note", INTS),
+        ("pinned", INTS),
+        ("documents", pa.list_(pa.string())),
+        ("clicks", pa.list_(pa.struct(EVENT_FIELDS))),
+        ("row", pa.int64()),
+    ]
+)
 
 
 class DoesNotFit(Exception):
-    """A batch whose columns are not as the schema says; its rows are looked at one by one."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where rows come from: file, row group (-1 for lines) and the number of the first row (lines from 1)."""
-
-    file: int
-    row_group: int
-    first: int
+    """A batch whose columns do not follow the schema; its rows are read one by one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The rows of a batch that can be looked at further, and what is wrong with the others, by row number."""
+    """The valid rows of a batch, and for each invalid one its number, the error and the row itself."""
 
     batch: pa.RecordBatch
     wrong: list[tuple[int, RowError, Any]]
 
 
-def slow_rows(
-    raws: Sequence[Any], numbers: Sequence[int], origin: Origin, unit: str | None, headers: Headers
+def prepare_rows(
+    raw: pa.RecordBatch, numbers: Any, unit: str | None, headers: Headers, whole: Callable[[], pa.RecordBatch]
 ) -> Prepared:
-    """Prepare rows one by one; a raw row that is a `RowError` itself, or bytes, is wrong."""
-    rows, wrong = [], []
-    for number, raw in zip(numbers, raws, strict=True):
-        try:
-            if isinstance(raw, RowError):
-                raise raw
-            row = prepare_row(raw, unit, headers)
-        except RowError as error:
-            wrong.append((number, error, raw))
-        else:
-            row.update(file=origin.file, row_group=origin.row_group, row=number)
-            rows.append(row)
-    return Prepared(pa.RecordBatch.from_pylist(rows, schema=PREPARED), wrong)
+    """Prepare a batch of impressions.
 
-
-def slow_clicks(raws: Sequence[Any], numbers: Sequence[int]) -> Prepared:
-    """Prepare rows of a click file one by one."""
-    rows, wrong = [], []
-    for number, raw in zip(numbers, raws, strict=True):
-        try:
-            if isinstance(raw, RowError):
-                raise raw
-            rows.append(prepare_click(raw))
-        except RowError as error:
-            wrong.append((number, error, raw))
-    return Prepared(pa.RecordBatch.from_pylist(rows, schema=CLICK_ROWS), wrong)
-
-
-def fast_rows(raw: pa.RecordBatch, origin: Origin, unit: str | None, headers: Headers) -> Prepared:
-    """Prepare a batch by its columns; raise `DoesNotFit` if only a look at its rows can tell what is wrong."""
+    numbers: int64 (n,), of its rows in their part. whole: returns the same rows with all columns of the log.
+    """
     try:
-        return _fast_rows(raw, origin, unit, headers)
-    except (pa.ArrowException, UnicodeDecodeError, RowError, KeyError, ValueError) as error:
-        raise DoesNotFit from error
-    except (AttributeError, TypeError) as error:  # columns of other types than ours, in a damaged file
-        raise DoesNotFit from error
+        return Prepared(_by_columns(raw, numbers, unit, headers), [])
+    except (DoesNotFit, pa.ArrowException, UnicodeDecodeError, RowError, KeyError, ValueError):
+        pass
+    except (AttributeError, TypeError):  # columns of other types than ours, in a damaged file
+        pass
+    return rows_one_by_one(row_dicts(whole()), numbers.tolist(), unit, headers)
 
 
-def fast_clicks(raw: pa.RecordBatch) -> Prepared:
-    """Prepare a batch of a click file by its columns, or raise `DoesNotFit`."""
+def prepare_clicks(raw: pa.RecordBatch, numbers: Sequence[int]) -> Prepared:
+    """Prepare a batch of clicks from separate files."""
     try:
         ids = _text(raw.column("impression_id"))
         events = [_event_column(raw, field, len(raw)) for field in EVENT_FIELDS]
         _check_named(events)
-    except (pa.ArrowException, KeyError, ValueError, AttributeError, TypeError) as error:
-        raise DoesNotFit from error
-    if ids.null_count:
-        raise DoesNotFit
-    return Prepared(pa.RecordBatch.from_arrays([ids, *events], schema=CLICK_ROWS), [])
+        if not ids.null_count:
+            return Prepared(pa.RecordBatch.from_arrays([ids, *events], schema=CLICK_ROWS), [])
+    except (DoesNotFit, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
+        pass
+    return clicks_one_by_one(row_dicts(raw), numbers)
 
 
-def _fast_rows(raw: pa.RecordBatch, origin: Origin, unit: str | None, headers: Headers) -> Prepared:
+def rows_one_by_one(raws: Sequence[Any], numbers: Sequence[int], unit: str | None, headers: Headers) -> Prepared:
+    """Prepare parsed rows of impressions; a `RowError` among them is an invalid row."""
+
+    def read(raw: Any) -> dict[str, Any]:
+        row = read_row(raw, unit)
+        return {**row, "header": headers.number(row["method"], tuple(row["rankers"]))}
+
+    return _one_by_one(raws, numbers, read, PREPARED)
+
+
+def clicks_one_by_one(raws: Sequence[Any], numbers: Sequence[int]) -> Prepared:
+    """Prepare parsed rows of clicks."""
+    return _one_by_one(raws, numbers, read_click, CLICK_ROWS)
+
+
+def _one_by_one(
+    raws: Sequence[Any], numbers: Sequence[int], read: Callable[[Any], dict[str, Any]], schema: pa.Schema
+) -> Prepared:
+    rows, wrong = [], []
+    for number, raw in zip(numbers, raws, strict=True):
+        try:
+            if isinstance(raw, RowError):
+                raise raw
+            rows.append({**read(raw), "row": number})
+        except RowError as error:
+            wrong.append((number, error, raw))
+    return Prepared(pa.RecordBatch.from_pylist(rows, schema=schema), wrong)
+
+
+def row_dicts(batch: pa.RecordBatch) -> list[Any]:
+    """Return the rows of a batch as dictionaries, with a `RowError` for one that cannot be read."""
+    try:
+        whole: list[Any] = batch.to_pylist()
+        return whole
+    except (ValueError, OverflowError, pa.ArrowException):
+        pass
+    rows: list[Any] = []
+    for row in range(len(batch)):
+        try:
+            rows.extend(batch.slice(row, 1).to_pylist())
+        except (ValueError, OverflowError, pa.ArrowException) as error:
+            rows.append(RowError(f"The row cannot be read: {error}"[:200]))
+    return rows
+
+
+def _by_columns(raw: pa.RecordBatch, numbers: Any, unit: str | None, headers: Headers) -> pa.RecordBatch:
     size = len(raw)
     names = set(raw.schema.names)
     if any(raw.column(name).null_count for name in NEEDED):
@@ -102,39 +137,47 @@ def _fast_rows(raw: pa.RecordBatch, origin: Origin, unit: str | None, headers: H
     version = raw.column("version").cast(pa.int64()).to_numpy(zero_copy_only=False)
     if (version != FORMAT_VERSION).any():
         raise DoesNotFit
+
+    def column(name: str | None, read: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
+        return read(raw.column(name)) if name in names else pa.nulls(size, kind)
+
     columns = {
-        "impression_id": _text(raw.column("impression_id"))
-        if "impression_id" in names
-        else pa.nulls(size, pa.string()),
-        "unit": _text(raw.column(unit)) if unit in names else pa.nulls(size, pa.string()),
-        "time": _time(raw.column("timestamp")) if "timestamp" in names else pa.nulls(size, pa.int64()),
+        "impression_id": column("impression_id", _text, pa.string()),
+        "unit": column(unit, _text, pa.string()),
+        "time": column("timestamp", _time, pa.int64()),
         "header": _headers(raw, headers),
         "k": raw.column("k").cast(pa.int32()),
         **{name: _lists(raw.column(name)) for name in ("lengths", "ranks", "note", "pinned")},
         "documents": _documents(raw) if "shown" in names else pa.nulls(size, pa.list_(pa.string())),
-        "clicks": _clicks(raw.column("clicks")) if "clicks" in names else empty_clicks(size),
-        "file": pa.array(np.full(size, origin.file, dtype=np.int32)),
-        "row_group": pa.array(np.full(size, origin.row_group, dtype=np.int32)),
-        "row": pa.array(np.arange(origin.first, origin.first + size)),
+        "clicks": _clicks(raw.column("clicks")) if "clicks" in names else _no_clicks(size),
+        "row": pa.array(numbers),
     }
-    return Prepared(pa.RecordBatch.from_arrays([columns[name] for name in PREPARED.names], schema=PREPARED), [])
+    return pa.RecordBatch.from_arrays([columns[name] for name in PREPARED.names], schema=PREPARED)
 
 
-def empty_clicks(size: int) -> pa.ListArray:
-    """Return no clicks for so many rows."""
-    events = pa.StructArray.from_arrays([pa.nulls(0, field.type) for field in EVENT_FIELDS], fields=EVENT_FIELDS)
-    return pa.ListArray.from_arrays(np.zeros(size + 1, dtype=np.int32), events)
+def no_events() -> pa.StructArray:
+    """Return an array of no events."""
+    return pa.StructArray.from_arrays([pa.nulls(0, field.type) for field in EVENT_FIELDS], fields=EVENT_FIELDS)
+
+
+def _no_clicks(size: int) -> pa.ListArray:
+    return pa.ListArray.from_arrays(np.zeros(size + 1, dtype=np.int32), no_events())
 
 
 def attach_clicks(batch: pa.RecordBatch, first: int, places: Any, events: pa.StructArray) -> pa.RecordBatch:
-    """Give rows their clicks; places: rising row numbers, less `first`, that the events belong to."""
+    """Attach separate clicks to their rows; places: row numbers less `first`, rising, one for each event."""
     wanted = batch.column("row").to_numpy() - first
     starts, ends = np.searchsorted(places, wanted, "left"), np.searchsorted(places, wanted, "right")
     sizes = ends - starts
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     order = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
     lists = pa.ListArray.from_arrays(offsets.astype(np.int32), events.take(pa.array(order)))
-    return batch.set_column(batch.schema.get_field_index("clicks"), PREPARED.field("clicks"), lists)
+    return with_clicks(batch, lists)
+
+
+def with_clicks(batch: pa.RecordBatch, clicks: pa.ListArray) -> pa.RecordBatch:
+    """Return prepared rows with other clicks."""
+    return batch.set_column(batch.schema.get_field_index("clicks"), PREPARED.field("clicks"), clicks)
 
 
 def _text(column: pa.Array) -> pa.StringArray:
@@ -211,7 +254,7 @@ def _documents(raw: pa.RecordBatch) -> pa.ListArray:
 def _clicks(column: pa.Array) -> pa.ListArray:
     kind = column.type
     if pa.types.is_null(kind):
-        return empty_clicks(len(column))
+        return _no_clicks(len(column))
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         raise DoesNotFit
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
@@ -246,19 +289,3 @@ def _check_named(events: list[pa.Array]) -> None:
         neither = position.is_null().to_numpy(zero_copy_only=False) & document.is_null().to_numpy(zero_copy_only=False)
         if neither.any():
             raise DoesNotFit
-
-
-def raw_batch(raws: Sequence[Any]) -> pa.RecordBatch:
-    """Return parsed JSON objects as a batch to filter by; a field of mixed types holds JSON texts."""
-    fields: dict[str, None] = {}
-    for raw in raws:
-        if isinstance(raw, dict):
-            fields.update(dict.fromkeys(raw))
-    columns = {}
-    for field in fields:
-        values = [raw.get(field) if isinstance(raw, dict) else None for raw in raws]
-        try:
-            columns[field] = pa.array(values)
-        except (pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
-            columns[field] = pa.array([None if value is None else json.dumps(value) for value in values])
-    return pa.RecordBatch.from_pydict(columns)

@@ -1,4 +1,4 @@
-"""Spark: the same verdict from DataFrames, on a cluster."""
+"""Spark: the same verdicts from DataFrames, on a cluster."""
 
 from multileave.replay.spark.engine import read_log, replay
 

@@ -1,4 +1,4 @@
-"""What a batch from Spark holds: rows of a log as columns or as JSON lines, and where each comes from."""
+"""Batches from Spark: rows of a log as columns or as JSON lines, and where each comes from."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,23 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multileave.log.reader import parse_line
 from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import path_keys
-from multileave.replay.reading.parts import parse_line, row_dicts
 from multileave.replay.reading.preparing import (
-    DoesNotFit,
-    Origin,
     Prepared,
-    fast_clicks,
-    fast_rows,
-    slow_clicks,
-    slow_rows,
+    clicks_one_by_one,
+    prepare_clicks,
+    prepare_rows,
+    row_dicts,
+    rows_one_by_one,
 )
 
 __all__ = ["prepared_clicks", "prepared_rows", "row_content", "row_place", "with_path_unit"]
 
-# Columns beside those of the log: the JSON line itself, its file and row, whether it passes the filter; and of a join,
-# whether there is an impression, whether its id came before, its events, and the entry of a wrong click.
+# Columns besides those of the log: the JSON line, its file and row, and whether it passes the filter; after a join,
+# whether there is an impression, whether its id is repeated, its events, and the quarantine entry of an invalid click.
 LINE, FILE, ROW, KEEP = "__line", "__file", "__row", "__keep"
 HERE, AGAIN, EVENTS, WRONG = "__here", "__again", "__events", "__wrong"
 OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
@@ -33,26 +32,19 @@ OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
 def prepared_rows(
     batch: pa.RecordBatch, rows: Any, unit: str | None, headers: Headers, *, dated: bool
 ) -> Iterator[tuple[int, Prepared]]:
-    """Prepare some rows of a batch; yield how many rows of the log they are, with their numbers in the batch."""
-    origin = Origin(0, -1, 0)
+    """Prepare some rows of a batch, numbered by their place in it; yield how many rows of the log, and the rows."""
     numbers, raws, rows = _lines(batch, rows)
     if raws:
         raws = [_with_unit(batch, row, unit, raw) for row, raw in zip(numbers, raws, strict=True)]
-        yield len(raws), slow_rows(raws, numbers, origin, unit, headers)
-    if not len(rows):
-        return
-    raw = batch.drop_columns([name for name in OWN if name in batch.schema.names])
-    raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
-    try:
-        prepared = fast_rows(_needed(batch, raw, dated=dated), origin, unit, headers).batch
-        column = prepared.schema.get_field_index("row")
-        yield len(rows), Prepared(prepared.set_column(column, prepared.schema.field("row"), pa.array(rows)), [])
-    except DoesNotFit:
-        yield len(rows), slow_rows(row_dicts(raw), rows.tolist(), origin, unit, headers)
+        yield len(raws), rows_one_by_one(raws, numbers, unit, headers)
+    if len(rows):
+        raw = _log_columns(batch)
+        raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
+        yield len(rows), prepare_rows(_needed(batch, raw, dated=dated), rows, unit, headers, lambda: raw)
 
 
 def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.RecordBatch:
-    """Leave out what inference does not look at, as the local engine does not read it."""
+    """Leave out columns that inference does not need, which the local engine does not read."""
     spare = [] if dated else ["timestamp"]
     name = EVENTS if EVENTS in batch.schema.names else "clicks"
     events = batch.column(name) if name in batch.schema.names else None
@@ -69,7 +61,7 @@ def _lacks_positions(events: pa.ListArray) -> bool:
 
 
 def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
-    """Take the unit from key=value folders where there is no other."""
+    """Take the unit from key=value folders if there is no other."""
     if unit is None:
         return batch
     files = batch.column(FILE).dictionary_encode()
@@ -84,7 +76,7 @@ def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
 
 
 def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> Any:
-    """Give a JSON object the unit that stands beside it, unless it has one."""
+    """Add the unit of the batch to a JSON object, unless it has one."""
     if unit is None or unit not in batch.schema.names or not isinstance(raw, dict):
         return raw
     value = batch.column(unit)[row].as_py()
@@ -92,20 +84,20 @@ def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> A
 
 
 def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
-    """Prepare the rows of a batch of clicks, with their numbers in the batch."""
+    """Prepare a batch of clicks, numbered by their place in it."""
     numbers, raws, rows = _lines(batch, np.arange(len(batch)))
     if raws:
-        yield slow_clicks(raws, numbers)
+        yield clicks_one_by_one(raws, numbers)
     if len(rows):
-        raw = batch.drop_columns([name for name in OWN if name in batch.schema.names]).take(pa.array(rows))
-        try:
-            yield fast_clicks(raw)
-        except DoesNotFit:
-            yield slow_clicks(row_dicts(raw), rows.tolist())
+        yield prepare_clicks(_log_columns(batch).take(pa.array(rows)), rows.tolist())
+
+
+def _log_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.drop_columns([name for name in OWN if name in batch.schema.names])
 
 
 def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]:
-    """Return the JSON lines among rows of a batch that are not blank, as numbers and parsed, and the other rows."""
+    """Return the numbers and values of JSON lines that are not blank, and the rows that are columns."""
     if LINE not in batch.schema.names:
         return [], [], rows
     lines = batch.column(LINE).take(pa.array(rows)).to_pylist()
@@ -115,7 +107,7 @@ def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]
 
 
 def row_place(batch: pa.RecordBatch, row: int) -> tuple[str, dict[str, Any]]:
-    """Return the file of a row, and its number there if that is known."""
+    """Return the file of a row, and its number there if known."""
     file = _file_name(batch.column(FILE)[row].as_py())
     number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
     return file, {} if number is None else {"row": number}
@@ -129,9 +121,9 @@ def _file_name(uri: str | None) -> str:
 
 
 def row_content(batch: pa.RecordBatch, row: int) -> Any:
-    """Return a row as it stands in the log: a line's text, or a dictionary."""
+    """Return the content of a row: a line's text or a dictionary."""
     line = None if LINE not in batch.schema.names else batch.column(LINE)[row].as_py()
     if line is not None:
         return line.decode("utf-8", "replace")
-    [raw] = row_dicts(batch.drop_columns([name for name in OWN if name in batch.schema.names]).slice(row, 1))
+    [raw] = row_dicts(_log_columns(batch).slice(row, 1))
     return raw

@@ -1,4 +1,4 @@
-"""Log files as DataFrames that the Spark engine takes: JSON lines and Parquet, read through Spark."""
+"""Log files as DataFrames for the Spark engine: JSON lines and Parquet, read by Spark."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,10 @@ __all__ = ["failures", "read_log"]
 def read_log(session: "SparkSession", paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> "DataFrame":
     """Return the impressions, or the clicks, of files and folders as a DataFrame for `multileave.replay.spark.replay`.
 
-    paths: files, folders (whole trees) or URIs of JSON lines or Parquet, as Spark understands them.
+    paths: files, folders (recursively) or URIs of JSON lines or Parquet that Spark can read.
 
-    The columns are those of the Parquet files, and for JSON lines the line itself, which the engine reads, and puts
-    into quarantine if it is wrong. Beside them stand the file of each and, in Parquet, the row.
+    The columns are those of the Parquet files; JSON lines are kept as text for the engine to parse, so that invalid
+    ones are quarantined. Two more columns hold the file and, for Parquet, the row.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     files = sorted({file for path in given for file in _files(session, os.fspath(path))})
@@ -36,7 +36,7 @@ def read_log(session: "SparkSession", paths: str | os.PathLike[str] | Sequence[s
     place = F.col("_metadata.file_path").alias(FILE)
     if tables:
         with failures("Spark could not read the log"):
-            # Files may have columns that others lack.
+            # Files may have different columns.
             frame = session.read.option("mergeSchema", "true").parquet(*tables)
         frames.append(frame.select("*", place, F.col("_metadata.row_index").alias(ROW)))
     if texts:
@@ -46,27 +46,27 @@ def read_log(session: "SparkSession", paths: str | os.PathLike[str] | Sequence[s
 
 
 def _files(session: "SparkSession", path: str) -> list[str]:
-    """Return the log files of a path, listed by Spark, which does not open them for that."""
+    """Return the log files of a path, as Spark lists them without opening them."""
     listing = session.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         found = [row["path"] for row in listing.load(path).select("path").collect()]
     except AnalysisException as error:
         raise DataError(
-            f"there is no file or folder {path}. Give files of JSON lines or Parquet, or their folder."
+            f"There is no file or folder {path}. Pass files of JSON lines or Parquet, or their folder."
         ) from error
     if len(found) == 1 and found[0].rstrip("/").endswith("/" + path.rpartition("/")[2]):
         return found
     logs = [file for file in found if is_log_name(file.rpartition("/")[2])]
     if not logs:
         raise DataError(
-            f"{path} holds no file that ends in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. Give the folder of the log."
+            f"{path} has no files ending in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. Pass the folder of the log."
         )
     return logs
 
 
 @contextmanager
 def failures(what: str) -> Iterator[None]:
-    """Raise `DataError` with what failed and the cause where Spark fails."""
+    """Turn errors of Spark into `DataError`, with what failed and the cause."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -74,10 +74,10 @@ def failures(what: str) -> Iterator[None]:
 
 
 def _cause(message: str) -> str:
-    """Return the line of a long message that says what happened."""
+    """Return the line of a long message that names the cause."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     told = [line for line in lines if line.partition(": ")[0].endswith(("Error", "Exception")) and ": " in line]
-    # Of Python's traceback the last such line, of Java's the innermost cause.
+    # The last such line of Python's traceback, or the innermost cause of Java's.
     ours = [line for line in told if "." not in line.partition(": ")[0]]
     java = [line.removeprefix("Caused by: ") for line in told if line.startswith("Caused by: ")]
     return (ours or java or lines or ["no reason given"])[-1 if ours or java else 0][:500]

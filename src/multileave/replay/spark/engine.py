@@ -1,9 +1,9 @@
-"""The Spark engine: the local engine's verdict from DataFrames, on a cluster.
+"""The Spark engine: the local engine's verdicts from DataFrames, on a cluster.
 
-Spark joins, shuffles and groups; `spark_tasks` does what the local engine does, through `mapInArrow`.
-Rows are inferred where they are, and only the sums of units are shuffled, so that all of a unit meet in one
-partition, ordered. There they become tallies, which are merged in a tree. All that is counted travels in
-rows, so an executor that is lost and tasks that are run again change nothing.
+Spark joins, shuffles and groups; `tasks` does what the local engine does, through `mapInArrow`. Rows are inferred
+where they are, and only the sums of units are shuffled, so that each unit ends up in one partition. There the sums
+become tallies, which are merged in a tree. All counts travel in rows, so lost executors and retried tasks change
+nothing.
 """
 
 import pickle
@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 from multileave.errors import DataError, MissingExtra
 from multileave.methods.base import get_method
 from multileave.replay.engine import check_cap, read_actions
-from multileave.replay.merging import in_order, merge_replays
-from multileave.replay.reading.preparing import NEEDED
-from multileave.replay.reading.rows import EVENT_FIELDS
+from multileave.replay.reading.preparing import EVENT_FIELDS, NEEDED
 from multileave.replay.report import Counts, Replay
 from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
 from multileave.replay.spark.tasks import (
@@ -33,7 +31,7 @@ from multileave.replay.spark.tasks import (
 )
 
 try:
-    import pandas  # noqa: F401  # mapInArrow asks for it
+    import pandas  # noqa: F401  # mapInArrow needs it
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -41,7 +39,7 @@ try:
     from multileave.replay.spark.dataframes import failures, read_log
 except ImportError as error:
     raise MissingExtra(
-        f"the Spark engine needs {error.name}, which is absent: pip install 'multileave[spark]'"
+        f"The Spark engine needs {error.name}, which is not installed: pip install 'multileave[spark]'"
     ) from error
 
 if TYPE_CHECKING:
@@ -51,8 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_log", "replay"]
 
-FAN = 8  # partitions that are merged into one at a time
-PARTITIONS = 200  # Spark's own number, where it does not tell
+FAN = 8  # partitions merged into one at a time
+PARTITIONS = 200  # Spark's default, if it does not tell
 LOG = (*NEEDED, "impression_id", "timestamp", "shown", "hidden", "ids", "clicks")
 EVENT = [field.name for field in EVENT_FIELDS]
 
@@ -73,20 +71,20 @@ def replay(
     setup: Callable[[], None] | None = None,
     method: str | None = None,
 ) -> Replay:
-    """Infer a log in DataFrames, and return what `multileave.replay.replay` returns for the same log.
+    """Infer a log in DataFrames; return what `multileave.replay.replay` returns for the same log.
 
-    impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no clicks besides; or what `read_log` gives.
-    clicks: rows of `CLICKS`, late, repeated and in any order.
-    unit, actions, dwell, window, cap, check_ids, method: as of the local engine.
+    impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no separate clicks; or the result of `read_log`.
+    clicks: rows of `CLICKS`; they may be late, repeated and in any order.
+    unit, actions, dwell, window, cap, check_ids, method: as in the local engine.
     filter: a condition on the columns of impressions; rows for which it is false or null are left out.
-    quarantine: a folder, written anew, for the rows that cannot be inferred; one that all executors reach.
-    partitions: how many the units are spread over; by default spark.sql.shuffle.partitions, fewer for a small log.
-    setup: called first in every task, as to register methods of one's own.
+    quarantine: a folder for the rows that cannot be inferred, overwritten; all executors must reach it.
+    partitions: over how many to spread the units; by default spark.sql.shuffle.partitions, fewer for a small log.
+    setup: called first in every task, for example to register your own methods.
     """
     chosen = read_actions(actions, dwell, window)
     check_cap(cap)
     if method is not None:
-        get_method(method)  # says here what is wrong with it, not on an executor
+        get_method(method)  # raises an error here rather than on an executor
     job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup, method)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
@@ -94,13 +92,13 @@ def replay(
             rows = _joined(rows, clicks)
         partial_sums = rows.mapInArrow(partial(infer_rows, job), _spark(PARTIAL))
         if quarantine is not None:
-            # It is read twice.
+            # Read twice.
             partial_sums = partial_sums.persist(StorageLevel.DISK_ONLY)
         try:
             found = _merged(partial_sums, job, partitions)
             if check_ids and clicks is None:
                 found.counts.repeated_impressions = _repeated(rows)
-            found = in_order(replace(found, files=len(impressions.inputFiles())), chosen.names)
+            found = replace(found, files=len(impressions.inputFiles())).ordered(chosen.names)
             if quarantine is not None and found.reasons:
                 _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
                 found = replace(found, quarantine=quarantine)
@@ -111,7 +109,7 @@ def replay(
 
 
 def _rows(impressions: "DataFrame", unit: str | None, condition: "Column | None") -> "DataFrame":
-    """Return the columns that tasks look at, and where each row comes from."""
+    """Return the columns that tasks need, and where each row comes from."""
     wanted = dict.fromkeys([*LOG, *([unit] if unit else []), LINE, FILE, ROW])
     columns = [F.col(name) for name in wanted if name in impressions.columns]
     if FILE not in impressions.columns:
@@ -121,13 +119,13 @@ def _rows(impressions: "DataFrame", unit: str | None, condition: "Column | None"
 
 
 def _joined(rows: "DataFrame", clicks: "DataFrame") -> "DataFrame":
-    """Give each impression its events; events without an impression, and wrong ones, are rows of their own."""
+    """Join impressions and events; events without an impression, and invalid ones, become separate rows."""
     if FILE not in clicks.columns:
         clicks = clicks.withColumn(FILE, F.input_file_name())
     checked = clicks.mapInArrow(prepare_clicks, _spark(CLICKS_FOUND))
     events = (
         checked.groupBy(F.col("impression_id").alias("__clicked"), F.col("wrong").alias(WRONG))
-        # In an order of their own, as Spark's is another each time.
+        # Sorted, as Spark's order differs each time.
         .agg(F.sort_array(F.collect_list(F.struct(*EVENT))).alias(EVENTS))
     )
     order = Window.partitionBy("__id").orderBy(FILE, *([ROW] if ROW in rows.columns else []))
@@ -146,43 +144,43 @@ def _id(rows: "DataFrame") -> "Column":
 
 
 def _repeated(rows: "DataFrame") -> int:
-    """Return how many impressions have an id that another has had."""
+    """Return how many impressions have a repeated id."""
     counts = rows.groupBy(_id(rows).alias("id")).count().where(F.col("id").isNotNull())
     [row] = counts.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("again")).collect()
     return int(row["again"])
 
 
 def _merged(partial_sums: "DataFrame", job: Job, partitions: int | None) -> Replay:
-    """Bring the sums of each unit together, make tallies of them, and merge these in a tree."""
-    # What has no unit is spread by where it was found.
+    """Bring the sums of each unit together, turn them into tallies, and merge these in a tree."""
+    # Rows without a unit are spread by partition.
     spread = F.coalesce("unit", F.spark_partition_id().cast("string"))
     by_unit = _shuffled(partial_sums.where(F.col("entry").isNull()).drop("entry"), spread, partitions)
     found = by_unit.sortWithinPartitions("key", "unit").mapInArrow(partial(merge_units, job), _spark(FOUND))
     left = partitions or _partitions(partial_sums.sparkSession)
     while left > FAN:
         left = -(-left // FAN)
-        # By a number that is the same when a task is run again; a plain repartition deals rows out as they come.
+        # By a number that is the same when a task is retried; a plain repartition distributes rows as they come.
         several = F.floor(F.spark_partition_id() / FAN)
         found = _shuffled(found, several, left if partitions else None).mapInArrow(merge_found, _spark(FOUND))
     pieces = [pickle.loads(row["found"]) for row in found.collect()]
-    return reduce(merge_replays, pieces) if pieces else Replay((), Counts(), 0)
+    return reduce(Replay.merge, pieces) if pieces else Replay((), Counts(), 0)
 
 
 def _shuffled(frame: "DataFrame", key: "Column", partitions: int | None) -> "DataFrame":
-    """Bring rows with the same key together; unless a number is given, Spark makes few partitions of small ones."""
+    """Bring rows with the same key together; without a number, Spark coalesces small partitions."""
     keyed = frame.withColumn("__place", key)
     return (keyed.repartition(partitions, "__place") if partitions else keyed.repartition("__place")).drop("__place")
 
 
 def _write_wrong(partial_sums: "DataFrame", folder: str, expected: int) -> None:
-    """Write the wrong rows, a file for each partition that has some."""
+    """Write the invalid rows, a file for each partition that has some."""
     entries = partial_sums.where(F.col("entry").isNotNull()).select("entry")
     entries.write.mode("overwrite").text(folder)
     held = partial_sums.sparkSession.read.text(folder).count()
     if held != expected:
         raise DataError(
-            f"the quarantine {folder} holds {held:,} of {expected:,} wrong rows. Give a folder that all executors and "
-            "the driver reach, as on HDFS or in an object store."
+            f"The quarantine {folder} holds {held:,} of {expected:,} invalid rows. Pass a folder that all executors "
+            "and the driver reach, such as on HDFS or in an object store."
         )
 
 

@@ -1,10 +1,10 @@
-"""What Spark's workers do with batches of rows; nothing here needs Spark.
+"""The tasks of Spark's workers, which do not need Spark themselves.
 
-Three functions follow each other, with a shuffle between them. `infer_rows` infers rows as the local engine
-does, and adds them up by unit as far as they meet. `merge_units` gets all sums of a unit, one after another,
-and makes tallies of them. `merge_found` merges what several partitions found.
+There are three, with a shuffle between them. `infer_rows` infers rows as the local engine does, and adds them up by
+unit within its partition. `merge_units` gets all sums of a unit, one after another, and turns them into tallies.
+`merge_found` merges the results of several partitions.
 
-Whatever is counted travels in the rows that they return, so a task that is run again changes nothing.
+All counts travel in the rows that tasks return, so a retried task changes nothing.
 """
 
 import json
@@ -18,16 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multileave.log.reader import RowError
 from multileave.methods.base import get_method
-from multileave.replay.engine import Run, infer_batch
-from multileave.replay.inferring.credit import Actions
-from multileave.replay.inferring.tallies import tally_of
+from multileave.replay.engine import Run
+from multileave.replay.inferring.batches import infer_batch
+from multileave.replay.inferring.events import Actions
 from multileave.replay.inferring.unit_sums import UnitRows, UnitSums
-from multileave.replay.merging import merge_replays
-from multileave.replay.reading.comparisons import RowError
 from multileave.replay.reading.files import LogFile, Part
 from multileave.replay.reading.parts import Loaded
-from multileave.replay.reading.rows import EVENT_FIELDS, EVENT_LIST
+from multileave.replay.reading.preparing import EVENT_FIELDS, PREPARED, with_clicks
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 from multileave.replay.spark.batches import (
     AGAIN,
@@ -44,10 +43,10 @@ from multileave.replay.spark.batches import (
 
 __all__ = ["CLICKS_FOUND", "FOUND", "PARTIAL", "Job", "infer_rows", "merge_found", "merge_units", "prepare_clicks"]
 
-MOST_BYTES = 1 << 24  # of units' sums that a task holds before it returns them
+MOST_BYTES = 1 << 24  # of units' sums that a task holds at most
 INTS, FLOATS = pa.list_(pa.int64()), pa.list_(pa.float64())
 
-# A row is the sums of a unit, or what a task found besides (`found`, a pickled `Replay`), or a wrong row.
+# A row is the sums of a unit, or the other results of a task (`found`, a pickled `Replay`), or an invalid row.
 PARTIAL = pa.schema(
     [
         ("key", pa.string()),
@@ -61,20 +60,20 @@ PARTIAL = pa.schema(
     ]
 )
 FOUND = pa.schema([("found", pa.binary())])
-# `wrong` is null, or an entry of the quarantine; the row then has no impression_id.
+# `wrong` is null, or a quarantine entry; the row then has no impression_id.
 CLICKS_FOUND = pa.schema([("impression_id", pa.string()), *EVENT_FIELDS, ("wrong", pa.string())])
 
-NOWHERE = Part(LogFile(None, "", 0, 0, ()), -1, 0, 0)  # rows of a batch are of many files, so each has its own
+NOWHERE = Part(LogFile(None, "", 0, 0, ()), -1, 0, 0)  # rows of a batch come from many files
 
 Batches = Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every task is told.
+    """The settings of every task.
 
-    separate: events come from the join. keeps_wrong: return every wrong row, not only examples.
-    setup: called first, as to register methods. method: what all rows are inferred by.
+    separate: events come from the join. keeps_wrong: return every invalid row, not only examples.
+    setup: called first, for example to register methods. method: to infer all rows with.
     """
 
     actions: Actions
@@ -87,7 +86,7 @@ class Job:
 
 
 class _WrongRows(Quarantine):
-    """Wrong rows of the batch at hand, named by the file and the row that the batch tells."""
+    """The quarantine of a task; file and row come from the current batch."""
 
     def __init__(self, *, keeps: bool) -> None:
         super().__init__(None)
@@ -96,27 +95,27 @@ class _WrongRows(Quarantine):
         self.batch: pa.RecordBatch = pa.RecordBatch.from_pydict({})
 
     def add(self, file: str, row_group: int, row: int | None, error: RowError, raw: Any = None, rows: int = 1) -> None:
-        """Keep a row of the batch, with its content."""
-        assert row is not None  # all that comes from Spark has one
+        """Quarantine a row of the batch, with its content."""
+        assert row is not None  # every row from Spark has one
         if raw is None or isinstance(raw, RowError):
             raw = row_content(self.batch, row)
         file, where = row_place(self.batch, row)
         self.keep(file, where, error, raw, rows)
 
     def enter(self, entry: dict[str, Any]) -> None:
-        """Count an entry, and let it be returned as a row."""
+        """Count an entry, and return it as a row later."""
         super().enter(entry)
         if self.keeps:
             self.entries.append(json.dumps(entry))
 
     def rows(self) -> pa.RecordBatch:
-        """Return the entries, and forget them."""
+        """Return the entries and forget them."""
         entries, self.entries = self.entries, []
         return _partial(entry=pa.array(entries, pa.string()))
 
 
 def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Infer rows of a log; yield units' sums, wrong rows, and at last what else was found."""
+    """Infer rows of a log; yield units' sums, invalid rows, and finally the other results."""
     if job.setup is not None:
         job.setup()
     wrong = _WrongRows(keeps=job.keeps_wrong)
@@ -133,18 +132,18 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Make tallies of units' sums, ordered by key and unit, some units at a time; pass on what else was found."""
+    """Turn units' sums, ordered by key and unit, into tallies, some units at a time; pass on other results."""
     rest: list[Replay] = []
     key, sums, last = "", None, ""
     for batch in batches:
         rest = _merged([*rest, *map(pickle.loads, batch.column("found").drop_null().to_pylist())])
         for given, units, rows in _by_key(batch, len(job.actions.names)):
             if sums is not None and (given != key or sums.size > MOST_BYTES):
-                # A unit is judged by its cap, so it must be whole.
+                # The cap applies to a unit as a whole.
                 same = int(np.argmin(np.append(_equal(units, last), False))) if given == key else 0
                 if same:
-                    sums.add_units(units[:same], _some(rows, slice(same)))
-                    units, rows = units[same:], _some(rows, slice(same, None))
+                    sums.add_units(units[:same], rows[:same])
+                    units, rows = units[same:], rows[same:]
                 if len(units):
                     yield _tallies(job, key, sums)
                     sums = None
@@ -163,7 +162,7 @@ def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def merge_found(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Merge all that a partition's rows found into one."""
+    """Merge the results in a partition into one."""
     held: list[Replay] = []
     for batch in batches:
         for found in batch.column("found"):
@@ -211,8 +210,7 @@ def _infer(job: Job, run: Run, wrong: _WrongRows, batch: pa.RecordBatch) -> None
     found = []
     for held in loaded.batches:
         if job.separate:
-            events = batch.column(EVENTS).take(held.column("row")).cast(EVENT_LIST)
-            held = held.set_column(held.schema.get_field_index("clicks"), held.schema.field("clicks"), events)
+            held = with_clicks(held, batch.column(EVENTS).take(held.column("row")).cast(PREPARED.field("clicks").type))
         found.append(infer_batch(held, run.headers, job.actions))
     if job.separate:
         run.counts.clicks_of_other_rows += int(sizes[here].sum()) - sum(credits.events for credits in found)
@@ -220,7 +218,7 @@ def _infer(job: Job, run: Run, wrong: _WrongRows, batch: pa.RecordBatch) -> None
 
 
 def _count_clicks_alone(run: Run, wrong: _WrongRows, batch: pa.RecordBatch, rows: Any, sizes: Any) -> None:
-    """Count the events of rows without an impression: orphans, and clicks that are wrong themselves."""
+    """Count the events of rows without an impression: orphans and invalid clicks."""
     for row in rows.tolist():
         entry, count = batch.column(WRONG)[row].as_py(), int(sizes[row])
         if entry is None:
@@ -232,15 +230,15 @@ def _count_clicks_alone(run: Run, wrong: _WrongRows, batch: pa.RecordBatch, rows
 
 
 def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
-    """Yield the units' sums, and forget them."""
+    """Yield the units' sums and forget them."""
     for number, sums in sorted(run.sums.items()):
         header = run.headers.known[number]
         ids, rows = sums.take_units()
-        if ids:
+        if len(ids):
             key = json.dumps([str(header.method), header.rankers, sums.by_pair])
             yield _partial(
                 key=pa.array([key] * len(ids)),
-                unit=pa.array(ids, pa.string()),
+                unit=ids.cast(pa.string()),
                 impressions=pa.array(rows.counts),
                 clicks=_lists(rows.clicks, INTS),
                 sums=_lists(rows.sums, FLOATS),
@@ -249,7 +247,7 @@ def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
 
 
 def _by_key(batch: pa.RecordBatch, actions: int) -> Iterator[tuple[str, pa.StringArray, UnitRows]]:
-    """Yield key, ids and sums of the runs of rows with the same key."""
+    """Yield key, ids and sums of consecutive rows with the same key."""
     batch = batch.filter(batch.column("unit").is_valid())
     if not len(batch):
         return
@@ -263,13 +261,9 @@ def _by_key(batch: pa.RecordBatch, actions: int) -> Iterator[tuple[str, pa.Strin
 
 
 def _numbers(lists: pa.ListArray, actions: int) -> Any:
-    """Return lists of equal lengths as an array (U, A, ...); of no unit if all are null."""
+    """Return lists of equal lengths as an array (U, A, ...), empty if all are null."""
     flat = lists.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(len(lists), actions, -1) if len(flat) else flat.reshape(0, actions, 1)
-
-
-def _some(rows: UnitRows, part: slice) -> UnitRows:
-    return UnitRows(rows.counts[part], rows.clicks[part], rows.sums[part], rows.squares[part])
 
 
 def _equal(units: pa.StringArray, unit: str) -> Any:
@@ -280,14 +274,14 @@ def _tallies(job: Job, key: str, sums: UnitSums) -> pa.RecordBatch:
     method, rankers, _ = json.loads(key)
     comparisons, left_out = [], 0
     for place, action in enumerate(job.actions.names):
-        tally, left_out = tally_of(tuple(rankers), sums, place, job.cap)
+        tally, left_out = sums.tally(tuple(rankers), place, job.cap)
         comparisons.append(Comparison(method, action, tally))
     found = Replay(tuple(comparisons), Counts(units_over_cap=left_out), 0)
     return pa.RecordBatch.from_arrays([_pickled(found)], schema=FOUND)
 
 
 def _merged(found: list[Replay]) -> list[Replay]:
-    return [reduce(merge_replays, found)] if found else []
+    return [reduce(Replay.merge, found)] if found else []
 
 
 def _pickled(found: Replay) -> pa.BinaryArray:
@@ -301,7 +295,7 @@ def _lists(array: Any, kind: pa.DataType) -> pa.ListArray:
 
 
 def _partial(**columns: pa.Array) -> pa.RecordBatch:
-    """Return rows of `PARTIAL`; a column that is not given is null."""
+    """Return rows of `PARTIAL`; columns not given are null."""
     size = len(next(iter(columns.values())))
     arrays = [columns[field.name] if field.name in columns else pa.nulls(size, field.type) for field in PARTIAL]
     return pa.RecordBatch.from_arrays(arrays, schema=PARTIAL)

@@ -1,4 +1,4 @@
-"""Health of logged impressions: the counts of `stats.evidence`, in a compiled loop.
+"""Health of logged impressions: what `HealthCounts` holds, added up in a compiled loop.
 
 `examine_row` is to a row what `HealthCounts.add` is to an `Impression`; the tests compare both.
 """
@@ -12,16 +12,16 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
-__all__ = ["Examined", "examine_row"]
+__all__ = ["HealthSums", "examine_row"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-# Places in `Examined.counts`; from MISSING on there are R counts, then R of SHORT lists, then R * R of same pages.
+# Places in `HealthSums.counts`; from MISSING on there are R counts, then R of SHORT lists, then R * R of same pages.
 EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, FIRST, EXPOSURE, SHORT_LISTS, NEEDED, MISSING = range(9)
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
+class HealthSums:
     """Sums over impressions of the same R rankers.
 
     counts: int64 (8 + 2 R + R R,): impressions examined, those of them without a possible preference, with
@@ -36,7 +36,7 @@ class Examined:
     balances: Floats
 
     @classmethod
-    def nothing(cls, rankers: int) -> "Examined":
+    def empty(cls, rankers: int) -> "HealthSums":
         """Return the sums over no impression."""
         places = MISSING + 2 * rankers + rankers * rankers
         return cls(np.zeros(places, dtype=np.int64), np.zeros((2, rankers + 2, rankers)))
@@ -45,14 +45,14 @@ class Examined:
         """Return the number of rankers."""
         return int(self.balances.shape[2])
 
-    def add(self, other: "Examined") -> None:
+    def add(self, other: "HealthSums") -> None:
         """Add another's sums; of what lists needed, the most."""
         needed = max(self.counts[NEEDED], other.counts[NEEDED])
         self.counts[:] += other.counts
         self.counts[NEEDED] = needed
         self.balances[:] += other.balances
 
-    def to_evidence(self, impressions: int, without_clicks: int) -> dict[str, Any]:
+    def to_dict(self, impressions: int, without_clicks: int) -> dict[str, Any]:
         """Return what `HealthCounts.from_dict` reads; impressions: all of them, examined or not."""
         counts, rankers = self.counts.tolist(), len(self)
         return {

@@ -1,0 +1,131 @@
+"""The events of a batch: which of them count, for which action, and on which position."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from multileave.kernels import kernel
+
+__all__ = ["FEW", "Actions", "Events", "read_events"]
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+FEW = 32  # events of a row that are compared with each other to find duplicates; more are sorted
+
+
+@dataclass(frozen=True)
+class Actions:
+    """Which events count; each action gets its own verdict.
+
+    names: "click", "cart", "purchase" or any other name in the log; "satisfied" is a click with at
+        least `dwell` seconds on the document.
+    window: how long after its impression an event counts, in microseconds; None for any time.
+    whole_pages: whether impressions hold all that was shown, so that exposure balance can be checked.
+    """
+
+    names: tuple[str, ...] = ("click",)
+    dwell: float = 30.0
+    window: int | None = None
+    whole_pages: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events of a batch; those of row i are offsets[i] to offsets[i + 1]."""
+
+    offsets: Array  # int32 (n + 1,)
+    positions: Array  # int32, -1 for a document that was not shown
+    masks: Array  # uint32, bit a for actions.names[a]
+    codes: Array  # int32, the action, to find duplicates
+    times: Array  # int64, -2**62 if unknown
+    again: Array  # uint8, whether it is a duplicate; set for rows of more than FEW
+    late: int
+    undated: int
+
+
+def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
+    """Return the events of prepared rows; documents without a position are looked up in what was shown."""
+    lists = batch.column("clicks")
+    offsets = lists.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    events = lists.values.slice(first, last - first)
+    offsets = offsets - np.int32(first)
+    document, position, action, time, dwell = (events.field(x) for x in range(5))
+    given = position.fill_null(0).to_numpy(zero_copy_only=False)
+    positions = np.where(given < 0, np.int32(-2), given)
+    if position.null_count:
+        positions[position.is_null().to_numpy(zero_copy_only=False)] = -1
+        shown = batch.column("documents")
+        _find_documents(
+            offsets, positions, *_strings(document),
+            shown.offsets.to_numpy(), *_strings(shown.values),
+        )  # fmt: skip
+    coded = action.fill_null("click").dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    names = coded.dictionary.to_pylist()
+    bits = np.array(
+        [sum(1 << a for a, wanted in enumerate(actions.names) if wanted == name) for name in names] or [0],
+        dtype=np.uint32,
+    )
+    masks = bits[codes] if len(codes) else np.zeros(0, dtype=np.uint32)
+    if "satisfied" in actions.names and "click" in names:
+        stayed = dwell.fill_null(-1.0).to_numpy(zero_copy_only=False) >= actions.dwell
+        masks[stayed & (codes == names.index("click"))] |= np.uint32(1 << actions.names.index("satisfied"))
+    times = time.fill_null(-(2**62)).to_numpy(zero_copy_only=False)
+    late = undated = 0
+    if actions.window is not None and len(times):
+        shown_at = batch.column("time")
+        dated = shown_at.is_valid().to_numpy(zero_copy_only=False)
+        start = np.repeat(shown_at.fill_null(0).to_numpy(zero_copy_only=False), np.diff(offsets))
+        known = np.repeat(dated, np.diff(offsets)) & time.is_valid().to_numpy(zero_copy_only=False)
+        after = known & (times - np.where(known, start, times) > actions.window)
+        late, undated = int(after.sum()), int((~known).sum())
+        masks[after | ~known] = 0
+    return Events(offsets, positions, masks, codes, times, _repeats(offsets, positions, codes, times), late, undated)
+
+
+def _repeats(offsets: Array, positions: Array, codes: Array, times: Array) -> Array:
+    """Return which events of rows with many repeat an earlier one, with the same position, action and time."""
+    again = np.zeros(len(positions), dtype=np.uint8)
+    sizes = np.diff(offsets)
+    many = sizes > FEW
+    if many.any():
+        events = np.flatnonzero(np.repeat(many, sizes))
+        rows = np.repeat(np.arange(len(sizes)), sizes)[events]
+        keys = (times[events], codes[events], positions[events], rows)
+        order = np.lexsort(keys)  # stable, so that the first of equals stays the first
+        same = np.ones(len(order) - 1, dtype=bool)
+        for key in keys:
+            same &= np.diff(key[order]) == 0
+        again[events[order[1:][same]]] = 1
+    return again
+
+
+def _strings(strings: pa.StringArray) -> tuple[Array, Array]:
+    """Return offsets and bytes of a string array; a null is empty."""
+    _, offsets, data = strings.buffers()
+    if offsets is None or not len(strings):
+        return np.zeros(len(strings) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+    where = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    return where, np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
+
+
+@kernel
+def _find_documents(offsets, positions, name_at, names, shown_at, id_at, ids):  # type: ignore[no-untyped-def]
+    """Replace the position -1 of events by that of their document, if it was shown."""
+    for row in range(len(offsets) - 1):
+        for event in range(offsets[row], offsets[row + 1]):
+            if positions[event] != -1:
+                continue
+            start, size = name_at[event], name_at[event + 1] - name_at[event]
+            for place in range(shown_at[row], shown_at[row + 1]):
+                if id_at[place + 1] - id_at[place] != size:
+                    continue
+                same = True
+                for x in range(size):
+                    same = same and ids[id_at[place] + x] == names[start + x]
+                if same:
+                    positions[event] = place - shown_at[row]
+                    break
