@@ -30,7 +30,10 @@ def test_the_sentence_says_that_it_is_valid_at_any_time_and_what_it_takes(tally)
     verdict = tally.verdict(interval="anytime")
     pair = verdict.pair("ltr", "bm25")
     assert verdict.sentence.startswith(f"ltr is preferred to bm25: +{pair.preference:.2f} per impression (95 % CI ")
-    assert ", valid at any time), 600 users; dense cannot be told from ltr yet, about " in verdict.sentence
+    assert (
+        ", valid at any time), 600 users; no significant difference between ltr and dense yet, about "
+        in verdict.sentence
+    )
     assert verdict.sentence.endswith(" more users needed")
     assert "valid at any time" not in tally.verdict().sentence
     assert "valid at any time" in verdict.table()
@@ -50,7 +53,7 @@ def test_html_escapes_names_and_marks_what_is_significant():
     assert "a&amp;b" in html
     assert "<b>cannot" not in html
     assert "font-weight:bold" in html.split("</tr>")[1]
-    assert "<li>the data are worth 50 equally active users" in html
+    assert "<li>Effective sample size: 50 users" in html
     assert html.count("<tr>") == 2
 
 
