@@ -93,7 +93,7 @@ def test_the_development_shows_the_band_and_when_it_was_decided():
     (mean, *_) = axes_of(figure).get_lines()
     assert list(mean.get_xdata()) == list(range(100, 1300, 100))
     first = next(one.impressions for one in verdicts if one.pairs[0].significant)
-    assert [text.get_text() for text in axes_of(figure).texts] == [f"decided at {first:,}"]
+    assert [text.get_text() for text in axes_of(figure).texts] == [f"significant at {first:,}"]
     with pytest.raises(TallyError, match="two or more"):
         plots.over_time(verdicts[:1], "a", "b")
 
