@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from multileave.cli import main
-from multileave.cli.plan import _impressions_until
 from multileave.outcome import Outcome
 from multileave.stats import Design, Tally
 from multileave.stats import plan as make
+from multileave.study.power import impressions_until
 from multileave.study.results import RunResult
 
 ABC = ("bm25", "dense", "ltr")
@@ -58,7 +58,7 @@ def test_a_tally_plans_every_pair_for_the_preference_it_shows(capsys: pytest.Cap
     code, out, _ = run(capsys, saved)
     assert code == 0
     assert "bm25 / ltr" in out
-    assert "3 pairs share the chance of a false alarm" in " ".join(out.split())
+    assert "corrected for 3 pairs" in " ".join(out.split())
     code, out, _ = run(capsys, saved, "--json")
     plans = json.loads(out)["plans"]
     assert len(plans) == 3
@@ -99,8 +99,8 @@ def test_a_study_says_when_the_error_is_small_enough(capsys: pytest.CaptureFixtu
 
 
 def test_an_error_that_rises_again_has_not_been_reached() -> None:
-    assert _impressions_until([result(0, (0.5, 0.05, 0.2, 0.0))], 0.1)[0] == pytest.approx(10**2.5, abs=1)
-    assert _impressions_until([result(0, (0.05, 0.05, 0.0, 0.0))], 0.1)[0] == 1
+    assert impressions_until([result(0, (0.5, 0.05, 0.2, 0.0))], 0.1)[0] == pytest.approx(10**2.5, abs=1)
+    assert impressions_until([result(0, (0.05, 0.05, 0.0, 0.0))], 0.1)[0] == 1
 
 
 def test_a_pilot_log_plans_as_its_tally_does(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -128,28 +128,28 @@ def test_a_pilot_log_plans_as_its_tally_does(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{tally}", "--pilot", "log"], "not from both"),
-        (["--clicks", "log"], "Give its impressions by --pilot"),
+        (["{tally}", "--pilot", "log"], "Plan from one of them"),
+        (["--clicks", "log"], "Name its impressions with --pilot"),
         (["--pilot", "{tmp}/nowhere"], "no file or folder"),
-        ([], "a plan needs --effect and --sd"),
-        (["--sd", "1"], "a plan needs --effect:"),
-        (["--effect", "0", "--sd", "1"], "the effect is 0.0"),
-        (["--effect", "nan", "--sd", "1"], "the effect is nan"),
+        ([], "A plan needs --effect and --sd"),
+        (["--sd", "1"], "A plan needs --effect:"),
+        (["--effect", "0", "--sd", "1"], "The effect is 0.0"),
+        (["--effect", "nan", "--sd", "1"], "The effect is nan"),
         (["--effect", "0.1", "--sd", "0"], "standard deviation is 0.0"),
-        (["--effect", "0.1", "--sd", "1", "--power", "2"], "the power is 2.0"),
+        (["--effect", "0.1", "--sd", "1", "--power", "2"], "The power is 2.0"),
         (["--effect", "0.1", "--sd", "1", "--confidence", "95"], "confidence is 95.0"),
-        (["--effect", "0.1", "--sd", "1", "--plot", "curve.txt"], "expected a name ending in .png"),
+        (["--effect", "0.1", "--sd", "1", "--plot", "curve.txt"], "Choose a name ending in .png"),
         (["nowhere.json"], "nowhere.json cannot be read"),
-        (["{tmp}/text.json"], "holds no JSON"),
+        (["{tmp}/text.json"], "is not JSON"),
         (["{tmp}/list.json"], "not from a list"),
-        (["{tmp}/empty.json"], "the tally holds no impressions; a plan needs"),
-        (["{tmp}/one.json"], "impressions of one unit only"),
+        (["{tmp}/empty.json"], "The tally holds no impressions; a plan needs"),
+        (["{tmp}/one.json"], "impressions of only one unit"),
         (["{tmp}/silent.json"], "show no preference between bm25 and dense"),
         (["{tmp}"], "holds no results of a study"),
-        (["{tmp}", "--error", "1"], "--error is 1"),
+        (["{tmp}", "--error", "1"], "The error is 1"),
         (["{tmp}", "--plot", "x.png"], "a study has its own figures"),
         (["{tally}", "--pair", "ltr", "bm52"], "Did you mean 'bm25'?"),
-        (["{tally}", "--pair", "ltr", "ltr"], "against itself"),
+        (["{tally}", "--pair", "ltr", "ltr"], "with itself"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_exit_code_2(

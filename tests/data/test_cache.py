@@ -99,7 +99,7 @@ def test_a_full_disk_warns_and_leaves_nothing(path: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    with pytest.warns(MultileaveWarning, match="cannot be kept.*No space left"):
+    with pytest.warns(MultileaveWarning, match="cannot be cached.*No space left"):
         data = read(path, cache=True)
     check_same(read(path), data)
     assert not list((data_cache / "data").iterdir())

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multileave.data import CATALOGUE, PAPER, DataSet, available, fold_numbers, get_dataset, load_fold
+from multileave.data import CATALOGUE, DataSet, available, fold_numbers, get_dataset, load_fold
 from multileave.errors import DataError
 
 pytestmark = pytest.mark.fast
@@ -36,8 +36,8 @@ def make_fold(folder: Path, *, width: int = 46, names: str = "train vali test", 
 
 
 def test_the_ten_data_sets_of_the_paper_are_there() -> None:
-    assert " ".join(PAPER) == "HP2003 HP2004 NP2003 NP2004 TD2003 TD2004 OHSUMED MQ2007 MQ2008 MSLR-WEB10K"
-    assert [known.name for known in CATALOGUE] == [*PAPER, "MSLR-WEB30K", "MQ2007-partial"]
+    paper = ["HP2003", "HP2004", "NP2003", "NP2004", "TD2003", "TD2004", "OHSUMED", "MQ2007", "MQ2008", "MSLR-WEB10K"]
+    assert [known.name for known in CATALOGUE] == [*paper, "MSLR-WEB30K", "MQ2007-partial"]
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_an_unknown_data_set_is_refused_with_the_nearest_name(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"grades": 1}, "grades of mine are 1"),
-        ({"rankers": ()}, "empty list of rankers"),
-        ({"rankers": (0, 1)}, "numbered from 1"),
-        ({"rankers": (1, 1)}, "twice"),
+        ({"grades": 1}, "grades of mine is 1"),
+        ({"rankers": ()}, r"rankers of mine are \[\]"),
+        ({"rankers": (0, 1)}, "numbers from 1"),
+        ({"rankers": (1, 1)}, "distinct"),
     ],
 )
 def test_data_sets_that_make_no_sense_are_refused(change: dict[str, object], message: str) -> None:
@@ -107,9 +107,9 @@ def test_a_fold_ranks_by_features(tmp_path: Path, cache: bool) -> None:
         assert data.rankers == ("f40", "f11")
         assert data.query(0)[1].tolist() == [[1, 0], [1, 0]]
         assert data.grades == 3
-    with pytest.raises(DataError, match="feature 16 is not in the data, which have 11-15, 21-40"):
+    with pytest.raises(DataError, match="Feature 16 is not in the data, which have 11-15, 21-40"):
         fold.users.rank([16])
-    with pytest.raises(DataError, match="no features are chosen"):
+    with pytest.raises(DataError, match="No features are chosen"):
         fold.users.rank([])
 
 
@@ -188,9 +188,9 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     for ask in (load_fold, fold_numbers):
         with pytest.raises(DataError, match=r"absent' is not a folder"):
             ask(tmp_path / "absent", "MQ2008")
-        with pytest.raises(DataError, match=r"MQ2008 is not in .*there is no folder '.*/MQ2008'"):
+        with pytest.raises(DataError, match=r"MQ2008 is not in .*expected a folder '.*/MQ2008'"):
             ask(tmp_path, "MQ2008")
-        with pytest.raises(DataError, match=r"mine is not in .*there is no folder '.*/mine'"):
+        with pytest.raises(DataError, match=r"mine is not in .*expected a folder '.*/mine'"):
             ask(tmp_path, DataSet("mine"))
     with pytest.raises(DataError, match=r"absent' is not a folder"):
         available(tmp_path / "absent")
@@ -198,10 +198,10 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_fold_or_file_is_named(tmp_path: Path) -> None:
     folder = make_fold(tmp_path / "MQ2008" / "Fold1")
-    with pytest.raises(DataError, match=r"MQ2008 has no fold 2: there is no folder '.*MQ2008/Fold2'"):
+    with pytest.raises(DataError, match=r"MQ2008 has no fold 2; expected a folder '.*MQ2008/Fold2'"):
         load_fold(tmp_path, "MQ2008", 2)
     (folder / "vali.txt").unlink()
-    with pytest.raises(DataError, match=r"fold 1 of MQ2008 lacks its vali file: there is no '.*Fold1/vali\.txt'"):
+    with pytest.raises(DataError, match=r"Fold 1 of MQ2008 lacks its vali file; expected '.*Fold1/vali\.txt'"):
         load_fold(tmp_path, "MQ2008", 1)
 
 
@@ -214,7 +214,7 @@ def test_a_broken_line_and_a_label_out_of_range_are_named_with_their_file(tmp_pa
 
 def test_a_feature_list_that_the_data_lack_is_named(tmp_path: Path) -> None:
     make_fold(tmp_path / "MQ2008" / "Fold1", width=30)
-    with pytest.raises(DataError, match=r"features 31-40 are not in .*train\.txt.*highest feature number there is 30"):
+    with pytest.raises(DataError, match=r"Features 31-40 are not in .*train\.txt.*highest feature number is 30"):
         load_fold(tmp_path, "MQ2008", 1)
 
 

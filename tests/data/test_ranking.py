@@ -81,9 +81,9 @@ def test_a_part_ranks_its_own_queries() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"features": np.zeros((3, 1))}, "features have the shape"),
-        ({"qids": ("a",)}, "there are 1 query ids"),
-        ({"grades": 2}, "there is a label 2"),
+        ({"features": np.zeros((3, 1))}, "Features have the shape"),
+        ({"qids": ("a",)}, "There are 1 query ids"),
+        ({"grades": 2}, "There is a label 2"),
         ({"offsets": np.array([0, 1])}, "expected 0 to 3"),
     ],
 )

@@ -59,8 +59,8 @@ def test_unjudged_documents_have_the_stated_grade() -> None:
     assert plain.queries.lengths.tolist() == [[2, 2]]
     assert plain.queries.query(0)[1].tolist() == [[0, 1, 2, 3], [1, 2, 0, 3]]
     assert told.notes[1:] == (
-        "1 of 4 documents are not judged and have grade 1",
-        "1 judgement below 0, taken as 0",
+        "1 of 4 documents have no judgement, and get grade 1.",
+        "1 judgement below 0, counted as 0.",
     )
 
 
@@ -71,11 +71,11 @@ def test_missing_topics_are_left_out_and_counted() -> None:
     assert graded.missing == {"a": 1, "b": 2}
     assert graded.without_qrels == 1
     assert graded.notes == (
-        "1 topic is compared, those that all systems answered and the qrels judge",
-        "a has no documents for 1 judged topic, left out for all systems",
-        "b has no documents for 2 judged topics, left out for all systems",
-        "1 topic of the runs not in the qrels, left out",
-        "1 of 2 documents are not judged and have grade 0",
+        "1 topic is compared: those that all systems answered and the qrels judge.",
+        "a has no documents for 1 judged topic, left out for all systems.",
+        "b has no documents for 2 judged topics, left out for all systems.",
+        "1 topic of the runs not in the qrels, left out.",
+        "1 of 2 documents have no judgement, and get grade 0.",
     )
     assert graded.to_dict()["compared"] == 1
 
@@ -85,7 +85,7 @@ def test_missing_topics_are_left_out_and_counted() -> None:
     [
         ("1 Q0 a 1 2.0 t\n1 Q0 b 2 t\n", r"bad\.run, line 2: found '1 Q0 b 2 t', expected topic Q0 document rank"),
         ("1 Q0 a 1 2.0 t\n\n1 Q0 b 2 high t\n", r"line 3: found '1 Q0 b 2 high t'.*could not convert string to float"),
-        ("1 Q0 a 1 2.0 t\n1 Q0 a 2 1.0 t\n", r"line 2: document 'a' is there twice for topic '1'"),
+        ("1 Q0 a 1 2.0 t\n1 Q0 a 2 1.0 t\n", r"line 2: document 'a' is listed twice for topic '1'"),
         ("1 Q0 a 1 nan t\n", "line 1: the score is not a number"),
         ("\n", "is empty"),
     ],
@@ -116,15 +116,15 @@ def test_lines_that_are_no_qrels_are_told_by_file_and_number(tmp_path: Path, tex
 def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     other = tmp_path / "other.qrels"
     other.write_text("t1 0 a 1\n")
-    with pytest.raises(DataError, match=r"no topic of .*bm25\.run is in .*other\.qrels.*'401'.*'t1'"):
+    with pytest.raises(DataError, match=r"No topic of .*bm25\.run is in .*other\.qrels.*'401'.*'t1'"):
         read_runs(RUNS, other)
     with pytest.raises(DataError, match="cannot be read: No such file"):
         read_runs([*RUNS, tmp_path / "nowhere.run"], QRELS)
     with pytest.raises(DataError, match="is given twice"):
         read_runs([RUNS[0], RUNS[0]], QRELS)
-    with pytest.raises(DataError, match="there is 1 run;"):
+    with pytest.raises(DataError, match="There is 1 run;"):
         read_runs(RUNS[:1], QRELS)
-    with pytest.raises(DataError, match="unjudged is -1"):
+    with pytest.raises(DataError, match="unjudged documents is -1"):
         read_runs(RUNS, QRELS, unjudged=-1)
     cut = tmp_path / "cut.run.gz"
     cut.write_bytes(gzip.compress(RUNS[0].read_bytes())[:400])
@@ -139,7 +139,7 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
 def test_lengths_are_checked() -> None:
     graded = read_runs(RUNS, QRELS).queries
     same = {name: getattr(graded, name) for name in ("rankers", "grades", "offsets", "labels", "rankings")}
-    with pytest.raises(DataError, match="lengths have the shape"):
+    with pytest.raises(DataError, match="Lengths have the shape"):
         type(graded)(**same, lengths=graded.lengths[:3])
-    with pytest.raises(DataError, match="a length is not that of a ranking"):
+    with pytest.raises(DataError, match="A length is invalid"):
         type(graded)(**same, lengths=np.zeros_like(graded.lengths))

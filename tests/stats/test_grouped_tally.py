@@ -81,7 +81,7 @@ def test_taking_all_units_out_leaves_nothing():
 def test_too_few_units_and_bootstraps_are_refused():
     ledger = GroupedTally(NAMES)
     ledger.change(None, UnitRow(3, 1, np.ones(3)))
-    with pytest.raises(TallyError, match="1 units"):
+    with pytest.raises(TallyError, match="only one unit"):
         ledger.verdict(Rules())
     ledger.change(None, UnitRow(3, 1, np.ones(3)))
     with pytest.raises(TallyError, match="bootstrap"):

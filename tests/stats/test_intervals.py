@@ -44,7 +44,7 @@ def test_corrections_equal_their_definitions(seed):
         assert benjamini_hochberg(p)[at] == pytest.approx(min(min(larger), 1.0))
     assert corrected(p, "none").tolist() == p.tolist()
     with pytest.raises(TallyError, match=r"Did you mean 'holm'\?"):
-        corrected(p, "home")
+        Rules(correction="home")
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (5, 0), (3, 3), (9, 1), (12, 30)])
@@ -107,11 +107,11 @@ def test_the_bootstrap_says_what_it_cannot_do():
     tally = Tally(AB)
     for x in (1.0, 0.0, 2.0):
         tally.add(Outcome(AB, "difference", np.array([x, 0.0])))
-    with pytest.raises(TallyError, match="3 impressions without a unit"):
+    with pytest.raises(TallyError, match="3 units of this tally"):
         tally.verdict(interval="bootstrap")
     names = tuple("abcdefghijklmno")
     many = Tally.from_sums(names, [1, 2], np.ones(2, dtype=int), np.random.default_rng(0).random((2, 15)), np.ones(105))
-    with pytest.raises(TallyError, match=r"replicates is 1999.*105 comparisons.*Ask for 21000 or more"):
+    with pytest.raises(TallyError, match=r"replicates=1999.*105 comparisons.*replicates=21000 or more"):
         many.verdict(interval="bootstrap")
 
 

@@ -63,7 +63,7 @@ def test_a_circle_below_the_leader_is_a_warning():
     verdict = verdict_of("abcd", {("d", "a"), ("d", "b"), ("d", "c"), ("a", "b"), ("b", "c"), ("c", "a")})
     assert verdict.winner == "d"
     assert verdict.circles == (("a", "b", "c"),)
-    assert "warning: the preferences between a, b, c run in a circle" in str(verdict)
+    assert "warning: The preferences between a, b, c form a cycle" in str(verdict)
     assert verdict.to_dict()["circles"] == [["a", "b", "c"]]
     assert not verdict_of("abcd", {("d", "a"), ("a", "b")}).circles
 
@@ -127,11 +127,11 @@ def test_without_units_there_are_strengths_but_no_intervals():
 
 def test_strengths_say_what_is_missing(monkeypatch):
     tally = Tally(("a", "b"))
-    with pytest.raises(TallyError, match="no impressions; strengths needs"):
+    with pytest.raises(TallyError, match="no impressions; the Bradley-Terry model needs"):
         tally.strengths()
     for user in range(3):
         tally.add(Outcome(("a", "b"), "difference", np.zeros(2)), user)
-    with pytest.raises(TallyError, match="no unit prefers any ranker"):
+    with pytest.raises(TallyError, match="No unit prefers any ranker"):
         tally.strengths()
     with pytest.raises(TallyError, match="replicates is 3"):
         tally.strengths(replicates=3)

@@ -117,9 +117,9 @@ def test_a_plan_reads_as_a_sentence_and_as_json():
 
     made = plan(Design.assumed(1.0, 4.0), 0.05, interval="anytime", comparisons=3)
     assert str(made).startswith(
-        f"about {made.units:,} users ({4 * made.units:,} impressions) to see a preference of 0.05"
+        f"about {made.units:,} users ({4 * made.units:,} impressions) to detect a preference of 0.05"
     )
-    assert "looking as often as you like, 3 pairs (Bonferroni)" in str(made)
+    assert "with any number of looks, 3 pairs (Bonferroni)" in str(made)
     data = json.loads(json.dumps(made.to_dict()))
     curve = {point["units"]: point["power"] for point in data["curve"]}
     assert sorted(curve.values()) == list(curve.values())
@@ -129,11 +129,11 @@ def test_a_plan_reads_as_a_sentence_and_as_json():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: plan(Design(1.0), 0.0), "the effect is 0.0"),
-        (lambda: plan(Design(1.0), math.nan), "the effect is nan"),
-        (lambda: plan(Design(1.0), None), "the effect is None"),
-        (lambda: plan(Design(1.0), 0.1, power=1.0), "the power is 1.0"),
-        (lambda: plan(Design(1.0), 0.1, power=0.2, confidence=0.5), "chance of a false alarm"),
+        (lambda: plan(Design(1.0), 0.0), "The effect is 0.0"),
+        (lambda: plan(Design(1.0), math.nan), "The effect is nan"),
+        (lambda: plan(Design(1.0), None), "The effect is None"),
+        (lambda: plan(Design(1.0), 0.1, power=1.0), "The power is 1.0"),
+        (lambda: plan(Design(1.0), 0.1, power=0.2, confidence=0.5), "significance level"),
         (lambda: plan(Design(1.0), 0.1, confidence=95), "confidence is 95"),
         (lambda: plan(Design(1.0), 0.1, comparisons=0), "comparisons is 0"),
         (lambda: plan(Design(1.0), 0.1, interval="x"), "interval is 'x'"),

@@ -30,7 +30,10 @@ def test_the_sentence_says_that_it_is_valid_at_any_time_and_what_it_takes(tally)
     verdict = tally.verdict(interval="anytime")
     pair = verdict.pair("ltr", "bm25")
     assert verdict.sentence.startswith(f"ltr is preferred to bm25: +{pair.preference:.2f} per impression (95 % CI ")
-    assert ", valid at any time), 600 users; dense cannot be told from ltr yet, about " in verdict.sentence
+    assert (
+        ", valid at any time), 600 users; no significant difference between ltr and dense yet, about "
+        in verdict.sentence
+    )
     assert verdict.sentence.endswith(" more users needed")
     assert "valid at any time" not in tally.verdict().sentence
     assert "valid at any time" in verdict.table()
@@ -50,7 +53,7 @@ def test_html_escapes_names_and_marks_what_is_significant():
     assert "a&amp;b" in html
     assert "<b>cannot" not in html
     assert "font-weight:bold" in html.split("</tr>")[1]
-    assert "<li>the data are worth 50 equally active users" in html
+    assert "<li>Effective sample size: 50 users" in html
     assert html.count("<tr>") == 2
 
 
@@ -90,7 +93,7 @@ def test_the_development_shows_the_band_and_when_it_was_decided():
     (mean, *_) = axes_of(figure).get_lines()
     assert list(mean.get_xdata()) == list(range(100, 1300, 100))
     first = next(one.impressions for one in verdicts if one.pairs[0].significant)
-    assert [text.get_text() for text in axes_of(figure).texts] == [f"decided at {first:,}"]
+    assert [text.get_text() for text in axes_of(figure).texts] == [f"significant at {first:,}"]
     with pytest.raises(TallyError, match="two or more"):
         plots.over_time(verdicts[:1], "a", "b")
 

@@ -279,7 +279,7 @@ def test_taking_impressions_for_units_would_raise_too_many_false_alarms():
 
 @pytest.mark.parametrize("rankers", [[], ["one"], "ab", ["a", "a"], ["a", 1], None])
 def test_rankers_that_are_no_two_different_names_are_refused(rankers):
-    with pytest.raises(TallyError, match="rankers"):
+    with pytest.raises(TallyError, match=r"[Rr]anker"):
         Tally(rankers)
 
 
@@ -329,7 +329,7 @@ def test_only_what_was_seen_can_be_replaced():
 
 
 def test_tallies_of_other_rankers_do_not_merge():
-    with pytest.raises(TallyError, match="the other tally compares a, b; this tally compares bm25, dense, ltr"):
+    with pytest.raises(TallyError, match="The other tally compares a, b; this tally compares bm25, dense, ltr"):
         Tally(NAMES).merge(Tally(["a", "b"]))
     with pytest.raises(TallyError, match="dict"):
         Tally(NAMES).merge({})

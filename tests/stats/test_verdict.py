@@ -43,7 +43,7 @@ def test_the_sentence_names_preference_interval_users_and_what_is_open():
     verdict = made(["bm25", "dense", "ltr"], {("ltr", "bm25")}, units=18_240)
     assert str(verdict) == (
         "ltr is preferred to bm25: +0.50 per impression (95 % CI 0.40 to 0.60), 18,240 users; "
-        "dense cannot be told from ltr yet"
+        "no significant difference between ltr and dense yet"
     )
     assert verdict.winner is None
     assert verdict.undecided == (("bm25", "dense"), ("dense", "ltr"))
@@ -65,13 +65,13 @@ def test_many_rankers_are_counted_rather_than_listed():
     verdict = made(rankers, {("r3", other) for other in rankers if other != "r3"})
     assert str(verdict) == (
         "r3 is preferred to all 14 others: at least +0.50 per impression (95 % CI 0.40 to 0.60; against r0), "
-        "100 users; 14 of 105 pairs decided"
+        "100 users; 14 of 105 pairs significant"
     )
     some = made(rankers, {("r3", other) for other in rankers[6:]})
     assert some.winner is None
     assert "r3 is preferred to 9 others" in str(some)
-    assert "; 5 others cannot be told from r3 yet; 9 of 105 pairs decided" in str(some)
-    assert str(made(rankers, set())).startswith("15 rankers cannot be told apart yet: at most +0.01")
+    assert "; no significant difference from 5 others yet; 9 of 105 pairs significant" in str(some)
+    assert str(made(rankers, set())).startswith("No significant difference between 15 rankers yet: at most +0.01")
 
 
 def test_the_number_of_the_sentence_is_that_of_the_closest_beaten_ranker():
@@ -86,12 +86,12 @@ def test_who_is_preferred_to_more_rankers_leads_before_who_has_the_higher_mean()
     assert verdict.preferences[0].sum() > verdict.preferences[1].sum()
     assert verdict.leaders == ("b", "a", "d")
     assert str(verdict).startswith("b is preferred to c")
-    assert str(verdict).endswith("; a and d cannot be told from b yet; 1 of 6 pairs decided")
+    assert str(verdict).endswith("; no significant difference from a and d yet; 1 of 6 pairs significant")
 
 
 def test_two_rankers_that_cannot_be_told_apart():
     assert str(made(["a", "b"], set(), others=-0.02)) == (
-        "b cannot be told from a yet: +0.02 per impression (95 % CI -0.08 to 0.12), 100 users"
+        "No significant difference between b and a yet: +0.02 per impression (95 % CI -0.08 to 0.12), 100 users"
     )
 
 
@@ -100,7 +100,7 @@ def test_a_circle_of_preferences_has_no_winner_and_the_sentence_says_so():
     for rankers in ("abc", "abcd"):
         verdict = made(list(rankers), circle)
         assert verdict.winner is None
-        assert "circle" in str(verdict)
+        assert "cycle" in str(verdict)
 
 
 def test_a_pair_reads_in_both_directions():
@@ -175,8 +175,8 @@ def test_family_wise_error_of_many_equal_rankers_stays_below_the_level():
 def test_no_clicks_are_said_and_no_number_is_printed():
     verdict = tally_of(np.zeros((40, 3)), unit=lambda u: u // 2).verdict()
     assert verdict.sentence == (
-        "no preference was seen between bm25, dense and ltr in 40 impressions of 20 users: "
-        "no clicks, or none that speaks for a ranker"
+        "No preference between bm25, dense and ltr in 40 impressions of 20 users: "
+        "there are no clicks, or none favours a ranker"
     )
     assert verdict.winner is None
     assert len(verdict.undecided) == 3
@@ -232,8 +232,8 @@ def test_enormous_statistics_neither_warn_nor_leave_the_range_of_a_probability()
     ("tally", "words"),
     [
         (Tally(ABC), "holds no impressions; a verdict needs impressions of at least two units"),
-        (tally_of([(1, 0, 0)]), r"impressions of one unit only \(1\)"),
-        (tally_of([(1, 0, 0)] * 5, unit=lambda u: "the only user"), r"one unit only \(5\)"),
+        (tally_of([(1, 0, 0)]), r"impressions of only one unit"),
+        (tally_of([(1, 0, 0)] * 5, unit=lambda u: "the only user"), r"only one unit"),
     ],
 )
 def test_too_few_units_for_a_verdict_are_named(tally, words):

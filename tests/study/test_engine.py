@@ -230,11 +230,11 @@ def test_order_and_winner_by_hand() -> None:
 @pytest.mark.fast
 def test_settings_that_make_no_sense_are_refused() -> None:
     data, model = synthetic(queries=3, rankers=3), user("perfect", 5)
-    with pytest.raises(DataError, match="the user knows 3"):
+    with pytest.raises(DataError, match="the user model only 3"):
         Simulation(data, "ppm", user("perfect", 3))
     with pytest.raises(MethodError, match="exactly 2 rankers"):
         Simulation(data, "bi", model)
-    with pytest.raises(DataError, match="takes two or more"):
+    with pytest.raises(DataError, match="needs two or more"):
         Simulation(synthetic(queries=3, rankers=1), "ppm", model)
     with pytest.raises(DataError, match="k is 0"):
         Simulation(data, "ppm", model, k=0)

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from multileave.errors import DataError
-from multileave.study.results import RunResult, gather, group_of, row_names, write_aside
+from multileave.study.results import RunResult, gather, row_names, write_aside
 from multileave.study.summaries import mean, p_value, spread, summarise, z_bound
 
 RUN = RunResult(
@@ -66,21 +66,21 @@ def damaged(**changes: object) -> str:
     [
         ("", "Expecting value"),
         (json.dumps(RUN.to_dict())[:-40], "delimiter|Expecting"),
-        ("[1, 2]", "found list"),
+        ("[1, 2]", "Found list"),
         (json.dumps({k: v for k, v in RUN.to_dict().items() if k != "floor"}), "floor"),
         (damaged(novel=1), "novel"),
-        (damaged(fold="2"), "no integer"),
-        (damaged(fold=True), "no integer"),
-        (damaged(method=3), "no text"),
-        (damaged(seconds=None), "a field is not"),
-        (damaged(other=[]), "a field is not"),
+        (damaged(fold="2"), "not an integer"),
+        (damaged(fold=True), "not an integer"),
+        (damaged(method=3), "not text"),
+        (damaged(seconds=None), "A field is not"),
+        (damaged(other=[]), "A field is not"),
         (damaged(error_heldout=[0.1]), "error_heldout has 1 values; expected 3"),
         (damaged(error_heldout=[0.1, 0.2, 1.5]), "error_heldout holds 1.5"),
         (damaged(other={"ap": [0.1]}), "ap has 1 values"),
         (damaged(floor=-0.1), "floor holds -0.1"),
-        (damaged(impressions=[1, 10, 10]), "rising"),
-        (damaged(impressions=[]), "rising"),
-        (damaged(seconds=-1.0), "seconds is -1.0"),
+        (damaged(impressions=[1, 10, 10]), "increasing"),
+        (damaged(impressions=[]), "increasing"),
+        (damaged(seconds=-1.0), "seconds are -1.0"),
     ],
 )
 def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, text: str, says: str) -> None:
@@ -207,7 +207,7 @@ def test_the_bound_holds_for_all_pairs_together() -> None:
 
 
 def test_a_run_that_is_there_twice_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"run 7 of fold 2 of ppm\(pairs='all'\) on MQ2008 .* twice"):
+    with pytest.raises(DataError, match=r"Run 7 of fold 2 of ppm\(pairs='all'\) on MQ2008 .* twice"):
         summarise([RUN, RUN])
 
 
@@ -225,8 +225,8 @@ def test_no_results_are_an_error() -> None:
 
 def test_the_six_sets_of_letor_3_are_one_row_and_fewer_are_named() -> None:
     six = ["HP2003", "HP2004", "NP2003", "NP2004", "TD2003", "TD2004"]
-    assert {group_of(name) for name in six} == {"LETOR 3.0"}
-    assert group_of("MQ2003") == "MQ2003"
+    assert row_names(["td2004", "hp2003", "MQ2003"])["MQ2003"] == "MQ2003"
+    assert row_names(["td2004", "hp2003", "MQ2003"])["hp2003"] == "LETOR 3.0 (td2004, hp2003)"
     assert set(row_names([*six, "MQ2008"]).values()) == {"LETOR 3.0", "MQ2008"}
     assert row_names(six[:5])["HP2003"] == f"LETOR 3.0 ({', '.join(six[:5])})"
     assert row_names(six[:1]) == {"HP2003": "HP2003"}

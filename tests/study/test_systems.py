@@ -106,7 +106,7 @@ def test_one_command_gives_a_verdict(capsys: pytest.CaptureFixture[str], tmp_pat
     out = capsys.readouterr().out
     assert "40 topics are compared" in out
     assert "navigational: ltr is preferred to bm25 and dense" in out
-    assert "binary error against NDCG@10 by the qrels" in out
+    assert "Binary error against NDCG@10 according to the qrels" in out
     assert "floor" not in out
     for name in ("tables.md", "tables.tex", "results.csv", "summary.json", "errors-3-rankers.png", "index.html"):
         assert (tmp_path / name).stat().st_size > 0
@@ -114,7 +114,7 @@ def test_one_command_gives_a_verdict(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "<strong>navigational users, by dpm</strong>: ltr is preferred to" in page
     assert "Warning:" not in page
     assert "<title>Which system do users prefer?</title>" in page
-    assert "The systems by the qrels, 40 topics" in page
+    assert "The systems according to the qrels, 40 topics" in page
     assert "held-out" not in page
     markdown = (tmp_path / "tables.md").read_text()
     assert "held-out" not in markdown
@@ -173,9 +173,9 @@ def test_a_changed_run_file_is_another_study(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--runs", *RUNS], "judged by qrels, and there are none. Give the file with --qrels"),
-        (["--runs", RUNS[0], "--qrels", QRELS], "a comparison takes two or more"),
-        (["--qrels", QRELS], "a comparison takes two or more"),
+        (["--runs", *RUNS], "need qrels to be judged by. Name the file with --qrels"),
+        (["--runs", RUNS[0], "--qrels", QRELS], "a comparison needs two or more"),
+        (["--qrels", QRELS], "a comparison needs two or more"),
         (["--runs", *RUNS, "--qrels", QRELS, "--data", "."], "one or the other"),
         (["--runs", *RUNS, "--qrels", QRELS, "--unjudged", "-1"], "unjudged is -1"),
         (["--runs", *RUNS, "--qrels", "nowhere.qrels"], "nowhere.qrels cannot be read"),

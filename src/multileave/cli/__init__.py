@@ -1,6 +1,6 @@
 """The command line: one file per command, which parses, calls and prints.
 
-Heavy libraries are imported inside the commands, so that help and errors come at once.
+Heavy libraries are imported inside the commands, so that help and errors appear at once.
 """
 
 import sys
@@ -24,10 +24,10 @@ from multileave.version import __version__
 
 __all__ = ["app", "main"]
 
-# ClickException, of click or of the copy of it that newer versions of Typer carry.
+# ClickException of click, or of the copy of it in newer versions of Typer.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
-# Options that take several values, one after another.
+# Options that take several values.
 LISTS = (
     "--datasets", "--methods", "--rankers", "--users", "--runs", "--folds", "--load", "--actions", "--clicks",
     "--pilot",
@@ -37,14 +37,14 @@ LISTS = (
 app = typer.Typer(
     name="multileave", add_completion=True, rich_markup_mode=None, context_settings={"max_content_width": 100}
 )
-app.command(short_help="Compare rankers of known quality, with simulated users.")(demo)
-app.command(short_help="List the comparison methods and what is known of each.")(methods)
+app.command(short_help="Compare rankers of known quality with simulated users.")(demo)
+app.command(short_help="List the comparison methods and their properties.")(methods)
 app.command(short_help="Decide exactly which methods are considerate and unbiased.")(check)
-app.command(short_help="Measure how often methods err, with simulated users.")(study)
-app.command(short_help="Say how many users it takes to see a difference.")(plan)
+app.command(short_help="Measure how methods perform, with simulated users.")(study)
+app.command(short_help="Compute how many users it takes to detect a difference.")(plan)
 app.command(short_help="Infer from a log which ranker users prefer.")(replay)
 app.command("simulate-log", short_help="Write a log of simulated users, to try things out.")(simulate_log)
-app.command(short_help="Run the service: lists, events, verdicts, and a dashboard.")(serve)
+app.command(short_help="Run the service: pages, events, verdicts and a dashboard.")(serve)
 app.add_typer(keys, name="keys")
 
 
@@ -67,10 +67,10 @@ def multileave(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 2, with one line on stderr, for what makes no sense."""
+    """Run the command line and return its exit code: 2, with one line on stderr, for invalid input."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without µ is no reason to fail
+            stream.reconfigure(errors="replace")  # do not fail on a terminal without µ
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
-    """Repeat an option before each of the values that follow it.
+    """Repeat an option before each of its values.
 
     >>> spread(["study", "--rankers", "5", "15", "--json"])
     ['study', '--rankers', '5', '--rankers', '15', '--json']

@@ -1,4 +1,4 @@
-"""--load: methods of the user's own on the command line."""
+"""--load: the user's own methods on the command line."""
 
 import importlib
 import importlib.util
@@ -14,19 +14,19 @@ __all__ = ["Load", "load"]
 
 Load: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--load", help="A Python file or module that registers methods of your own; may be repeated."),
+    typer.Option("--load", help="Python file or module that registers your own methods; may be repeated."),
 ]
 
 
 def load(sources: list[str] | None) -> None:
-    """Import files or modules, whose methods are then known by name."""
+    """Import files or modules that register methods."""
     for source in sources or []:
         path = Path(source)
         try:
             if path.suffix == ".py":
                 spec = importlib.util.spec_from_file_location(path.stem, path)
                 if spec is None or spec.loader is None or not path.is_file():
-                    raise MethodError(f"--load {source}: there is no such file. Give a Python file or a module's name.")
+                    raise MethodError(f"--load {source}: there is no such file. Name a Python file or a module.")
                 module = importlib.util.module_from_spec(spec)
                 sys.modules[path.stem] = module
                 spec.loader.exec_module(module)
@@ -34,4 +34,4 @@ def load(sources: list[str] | None) -> None:
                 sys.path.insert(0, "")
                 importlib.import_module(source)
         except ImportError as error:
-            raise MethodError(f"--load {source}: {error}. Give a Python file or a module's name.") from error
+            raise MethodError(f"--load {source}: {error}. Name a Python file or a module.") from error

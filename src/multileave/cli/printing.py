@@ -3,24 +3,66 @@
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
-__all__ = ["print_json", "table_console"]
+__all__ = ["impressions_bar", "print_json", "rounded_table", "table_console"]
 
-WIDTH = 100  # of tables that go to a file or a pipe
+WIDTH = 100  # of tables in a file or a pipe
 
 
 def table_console() -> "Console":
-    """Return the console for results on stdout; where it is no terminal, wide enough for our tables."""
+    """Return the console for results on stdout; if it is not a terminal, wide enough for our tables."""
     from rich.console import Console
 
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDTH
     return console
+
+
+def rounded_table(left: Sequence[str], right: Sequence[str] = (), *, title: str | None = None) -> "Table":
+    """Return an empty table with left-aligned and right-aligned columns, whose headings are plain text."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED, title=title)
+    for name in left:
+        table.add_column(escape(name), no_wrap=True)
+    for name in right:
+        table.add_column(escape(name), justify="right")
+    return table
+
+
+@contextmanager
+def impressions_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Show a progress bar on stderr, if that is a terminal; yield what moves it: (done, total, what is going on)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("loading data", total=None, rate="")
+
+        def tell(done: int, total: int, what: str) -> None:
+            speed = bar.tasks[0].speed
+            rate = f"{speed / 1e6:.2f} million impressions/s" if speed else ""
+            bar.update(task, completed=done, total=total, description=what, rate=rate)
+
+        yield tell
 
 
 def print_json(document: Any) -> None:

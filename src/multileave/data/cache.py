@@ -1,8 +1,8 @@
-"""The cache of parsed data: arrays that are mapped into memory, so that a second start takes no time.
+"""The cache of parsed data: arrays that are mapped into memory, so that reading them again is instant.
 
-An entry is a folder ``data/KEY`` in the directory of `multileave.kernels.cache_directory`. It is written
-aside and renamed, so that a reader finds all of it or nothing, and holds for the files' sizes and times of
-change: an entry of files that were changed is replaced.
+An entry is a folder ``data/KEY`` in the directory of `multileave.kernels.cache_directory`. It is written under another
+name and renamed, so that a reader finds all of it or nothing. It is valid for the sizes and modification times of its
+files: an entry of changed files is replaced.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from multileave.kernels import cache_directory
 
 __all__ = ["Key", "Source", "load", "store"]
 
-ABANDONED = 3600.0  # seconds after which an entry that is still being written never will be
+ABANDONED = 3600.0  # seconds after which an unfinished entry is deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What decides the result: the files, what to keep of them, and the version of the reader."""
+    """What the result depends on: the files, what to keep of them, and the version of the reader."""
 
     sources: tuple[Source, ...]
     features: tuple[int, ...] | None
@@ -46,17 +46,17 @@ class Key:
     version: int
 
     def entry(self) -> str:
-        """Return the entry's name, the same for other contents of the same files."""
+        """Return the entry's name, which does not depend on the contents of the files."""
         named = repr([[str(source.path) for source in self.sources], self.features, self.grades])
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def contents(self) -> list[int]:
-        """Return what must be the same for an entry to hold."""
+        """Return what must be the same for an entry to be valid."""
         return [self.version, *(number for source in self.sources for number in (source.size, source.changed))]
 
 
 def load(key: Key) -> tuple[Letor, tuple[int, ...]] | None:
-    """Return what is kept for a key, its arrays mapped into memory, or None."""
+    """Return what is cached for a key, with arrays mapped into memory, or None."""
     base = cache_directory()
     return None if base is None else _load(base / "data" / key.entry(), key)
 
@@ -66,17 +66,17 @@ def _load(entry: Path, key: Key) -> tuple[Letor, tuple[int, ...]] | None:
         about = json.loads((entry / "about.json").read_text(encoding="ascii"))
         if about["contents"] != key.contents():
             return None
-        # copy on write: arrays that can be written to are compiled for already, and the file stays as it is
+        # copy on write: kernels are compiled for writable arrays, and the file does not change
         arrays = {name: np.asarray(np.load(entry / f"{name}.npy", mmap_mode="c")) for name in ("labels", "features")}
         offsets = np.load(entry / "offsets.npy")
         letor = Letor(about["grades"], offsets, **arrays, numbers=tuple(about["numbers"]), qids=tuple(about["qids"]))
     except (OSError, EOFError, ValueError, KeyError, TypeError):
-        return None  # none there, or broken: read the files
+        return None  # missing or broken: read the files
     return letor, tuple(about["ends"])
 
 
 def store(key: Key, letor: Letor, ends: tuple[int, ...]) -> tuple[Letor, tuple[int, ...]]:
-    """Keep what was parsed; return it as it will be loaded, or as it is where nothing can be kept."""
+    """Cache parsed data; return it as it will be loaded, or as it is if it cannot be cached."""
     base = cache_directory()
     if base is None:
         return letor, ends
@@ -101,8 +101,8 @@ def store(key: Key, letor: Letor, ends: tuple[int, ...]) -> tuple[Letor, tuple[i
         if aside is not None:
             shutil.rmtree(aside, ignore_errors=True)
         warnings.warn(
-            f"what was parsed cannot be kept in {str(entry.parent)!r} ({error}), so the next start parses it again; "
-            "set MULTILEAVE_CACHE_DIR to a directory with room",
+            f"Parsed data cannot be cached in {str(entry.parent)!r} ({error}), so they will be parsed again. Set "
+            "MULTILEAVE_CACHE_DIR to a directory with enough space.",
             MultileaveWarning,
             stacklevel=3,
         )
@@ -111,11 +111,11 @@ def store(key: Key, letor: Letor, ends: tuple[int, ...]) -> tuple[Letor, tuple[i
 
 
 def _replace(entry: Path, aside: Path) -> None:
-    """Put a finished entry into its place; where another process is faster, leave its own there."""
+    """Move a finished entry into place, unless another process was faster."""
     old = Path(tempfile.mkdtemp(prefix=f"{entry.name}-", dir=entry.parent))
     with contextlib.suppress(FileNotFoundError):
         os.rename(entry, old / "old")
-    for left in entry.parent.glob(f"{entry.name}-*"):  # this one, and those of processes that were killed
+    for left in entry.parent.glob(f"{entry.name}-*"):  # this one, and leftovers of killed processes
         if left == old or _age(left) > ABANDONED:
             shutil.rmtree(left, ignore_errors=True)
     try:

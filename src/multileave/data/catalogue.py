@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from multileave.errors import DataError, nearest
 
-__all__ = ["CATALOGUE", "PAPER", "DataSet", "get_dataset"]
+__all__ = ["CATALOGUE", "DataSet", "get_dataset"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,11 +12,11 @@ class DataSet:
     """A data set in the layout of LETOR; `load_fold` reads it.
 
     name: its folder's name.
-    grades: how many grades of relevance there are; None to go by the highest label.
+    grades: the number of grades of relevance; None to derive it from the highest label.
     rankers: numbers, from 1, of the features that serve as rankers; None for all.
     group: the collection it belongs to, as the paper groups its results.
     spellings: other names of its folder.
-    folds: how many there are; None for as many as its folder holds.
+    folds: the number of folds; None for those in its folder.
 
     >>> DataSet("mine", grades=3, rankers=(1, 2, 5)).group
     'mine'
@@ -31,14 +31,13 @@ class DataSet:
 
     def __post_init__(self) -> None:
         if self.grades is not None and not 2 <= self.grades <= 256:
-            raise DataError(f"grades of {self.name} are {self.grades}; expected a number from 2 to 256.")
-        if self.rankers is not None and not self.rankers:
-            raise DataError(f"{self.name} has an empty list of rankers; expected feature numbers, or None for all.")
-        for number in self.rankers or ():
-            if number < 1:
-                raise DataError(f"{self.name} has feature {number} as a ranker; features are numbered from 1.")
-        if self.rankers is not None and len(set(self.rankers)) < len(self.rankers):
-            raise DataError(f"{self.name} has a feature as a ranker twice; name every feature once.")
+            raise DataError(f"The number of grades of {self.name} is {self.grades}; expected 2 to 256.")
+        rankers = self.rankers
+        if rankers is not None and (not rankers or min(rankers) < 1 or len(set(rankers)) < len(rankers)):
+            raise DataError(
+                f"The rankers of {self.name} are {list(rankers)}; expected distinct feature numbers from 1, or None "
+                "for all."
+            )
         if not self.group:
             object.__setattr__(self, "group", self.name)
 
@@ -67,12 +66,9 @@ CATALOGUE: tuple[DataSet, ...] = (
 )
 """The data sets that are known by name."""
 
-PAPER: tuple[str, ...] = tuple(known.name for known in CATALOGUE[:10])
-"""The ten data sets of the paper's experiments."""
-
 
 def get_dataset(name: str) -> DataSet:
-    """Return a data set of the catalogue by its name, in capitals or not.
+    """Return a data set of the catalogue by its name, whatever its case.
 
     >>> get_dataset("mq2008").grades
     3
@@ -82,6 +78,6 @@ def get_dataset(name: str) -> DataSet:
             return known
     names = [known.name for known in CATALOGUE]
     raise DataError(
-        f"there is no data set {name!r} in the catalogue, which has {', '.join(names)}."
-        f"{nearest(name.upper(), names)} For data of your own, name a folder that holds them, or pass a DataSet."
+        f"There is no data set {name!r} in the catalogue, which has {', '.join(names)}."
+        f"{nearest(name.upper(), names)} For your own data, name a folder that holds them, or pass a DataSet."
     )

@@ -1,10 +1,10 @@
-"""Folds: data sets found in a folder that the user names, in the layouts in which they are distributed.
+"""Folds: data sets in a folder, in the layouts in which they are distributed.
 
     DIR/NAME/Fold1..5/{train,vali,test}.txt
 
-also with .gz or .xz added; trainingset, validationset and testset as in LETOR 3.0; QueryLevelNorm
-between NAME and Fold, or before NAME; DIR itself being the data set's folder; capitals or not. A data
-set of the user's own has any number of folds, or the three files and no folds, and may lack vali.
+also with .gz or .xz added; trainingset, validationset and testset as in LETOR 3.0; QueryLevelNorm between NAME and
+Fold, or before NAME; DIR itself as the data set's folder; in any case. Your own data set has any number of folds, or
+the three files without folds, and may lack vali.
 """
 
 import os
@@ -31,9 +31,9 @@ def load_fold(directory: str | os.PathLike[str], dataset: str | DataSet, fold: i
     """Read a fold of a data set, with the features that serve as rankers.
 
     directory: the folder that holds the data sets.
-    dataset: a name of the catalogue, the name of a folder in the directory, or a `DataSet`.
+    dataset: a name in the catalogue, the name of a folder in the directory, or a `DataSet`.
     fold: which fold, from 1.
-    cache: keep what was parsed, so that the next time takes no time.
+    cache: keep the parsed data on disk, so that the next read is instant.
     """
     wanted = _resolve(directory, dataset)
     folder = _folder(directory, wanted)
@@ -51,7 +51,7 @@ def available(directory: str | os.PathLike[str]) -> tuple[DataSet, ...]:
 
 
 def fold_numbers(directory: str | os.PathLike[str], dataset: str | DataSet) -> tuple[int, ...]:
-    """Return the numbers of a data set's folds: those it should have, or those that its folder holds."""
+    """Return the numbers of a data set's folds: those it should have, or those in its folder."""
     wanted = _resolve(directory, dataset)
     folder = _folder(directory, wanted)
     if wanted.folds is not None:
@@ -74,7 +74,7 @@ def _resolve(directory: str | os.PathLike[str], dataset: str | DataSet) -> DataS
 
 def _check_directory(directory: str | os.PathLike[str]) -> None:
     if not Path(directory).is_dir():
-        raise DataError(f"{os.fspath(directory)!r} is not a folder; expected one that holds data sets.")
+        raise DataError(f"{os.fspath(directory)!r} is not a folder. Name one that holds data sets.")
 
 
 def _folder(directory: str | os.PathLike[str], dataset: DataSet) -> Path:
@@ -83,8 +83,8 @@ def _folder(directory: str | os.PathLike[str], dataset: DataSet) -> Path:
     found = _found(directory, dataset)
     if found is None:
         raise DataError(
-            f"the data set {dataset.name} is not in {os.fspath(directory)!r}: there is no folder "
-            f"{os.path.join(directory, dataset.name)!r} with Fold1 or train.txt in it."
+            f"The data set {dataset.name} is not in {os.fspath(directory)!r}; expected a folder "
+            f"{os.path.join(directory, dataset.name)!r} with Fold1 or train.txt."
         )
     return found
 
@@ -102,7 +102,7 @@ def _found(directory: str | os.PathLike[str], dataset: DataSet) -> Path | None:
 
 
 def _parents(directory: Path) -> Iterator[Path]:
-    """Yield the folders in which a data set's folder may lie."""
+    """Yield the folders that may contain a data set's folder."""
     yield directory
     for child in _folders(directory):
         if child.name.lower() == NORMALISED:
@@ -129,7 +129,7 @@ def _fold_folders(folder: Path) -> dict[int, Path]:
 
 
 def _file(folder: Path, part: str) -> Path | None:
-    """Return the file of a part, the plainest of several."""
+    """Return the file of a part, uncompressed if there are several."""
     endings = ("", ".gz", ".xz")
     names = {f"{name}.txt{ending}": endings.index(ending) for name in PARTS[part] for ending in endings}
     found = [child for child in _children(folder) if child.name.lower() in names and child.is_file()]
@@ -145,7 +145,7 @@ def _files(folder: Path, dataset: DataSet, fold: int) -> list[Path]:
         place = folder
     else:
         has = f"Its folder has {', '.join(f'Fold{number}' for number in sorted(folders)) or 'no folds'}."
-        raise DataError(f"{dataset.name} has no fold {fold}: there is no folder {str(folder / f'Fold{fold}')!r}. {has}")
+        raise DataError(f"{dataset.name} has no fold {fold}; expected a folder {str(folder / f'Fold{fold}')!r}. {has}")
     paths = []
     for part in PARTS:
         path = _file(place, part)
@@ -153,7 +153,7 @@ def _files(folder: Path, dataset: DataSet, fold: int) -> list[Path]:
             paths.append(path)
         elif part != "vali" or dataset.folds is not None:
             raise DataError(
-                f"fold {fold} of {dataset.name} lacks its {part} file: there is no {str(place / part) + '.txt'!r}, "
-                "nor one with .gz or .xz added."
+                f"Fold {fold} of {dataset.name} lacks its {part} file; expected {str(place / part) + '.txt'!r}, or the "
+                "same with .gz or .xz."
             )
     return paths

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multileave.data.queries import Labels, Longs, QuerySet, check_offsets, rank
+from multileave.data.queries import Labels, Longs, QuerySet, check_labels, check_offsets, rank
 from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.random import Seed
@@ -20,9 +20,8 @@ class Letor:
     grades: how many grades there are; labels are 0 to grades - 1.
     offsets: int64 (Q + 1,); the documents of query q are offsets[q] to offsets[q + 1] of all.
     labels: uint8, one for every document.
-    features: float64 (documents, F), finite. They are exactly what the text says: with float32,
-        values that differ could tie.
-    numbers: the features' numbers, from 1 as in the files, one for every column.
+    features: float64 (documents, F), finite, exactly as in the text: as float32, different values could tie.
+    numbers: the features' numbers, from 1 as in the files, one per column.
     qids: the queries' ids, as text.
 
     >>> labels, features = np.array([0, 1], dtype=np.uint8), np.array([[3.0, 0.5], [4.0, 0.2]])
@@ -42,16 +41,12 @@ class Letor:
         check_offsets(self.offsets, len(self.labels))
         if self.features.shape != (len(self.labels), len(self.numbers)):
             raise DataError(
-                f"features have the shape {self.features.shape}; expected {(len(self.labels), len(self.numbers))}, "
-                "documents by numbers."
+                f"Features have the shape {self.features.shape}; expected {(len(self.labels), len(self.numbers))}, "
+                "documents by features."
             )
         if len(self.qids) != len(self):
-            raise DataError(f"there are {len(self.qids)} query ids; expected {len(self)}, one for every query.")
-        if self.labels.max() >= self.grades:
-            raise DataError(
-                f"there is a label {self.labels.max()}; with {self.grades} grades labels are 0 to {self.grades - 1}. "
-                "Raise grades."
-            )
+            raise DataError(f"There are {len(self.qids)} query ids; expected {len(self)}, one per query.")
+        check_labels(self.labels, self.grades)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -62,7 +57,7 @@ class Letor:
         return np.diff(self.offsets)
 
     def part(self, first: int, end: int) -> "Letor":
-        """Return the queries first to end - 1; labels and features are views."""
+        """Return queries first to end - 1; labels and features are views."""
         documents = slice(int(self.offsets[first]), int(self.offsets[end]))
         return Letor(
             self.grades,
@@ -82,11 +77,11 @@ class Letor:
         columns = {number: column for column, number in enumerate(self.numbers)}
         for number in chosen:
             if number not in columns:
-                raise DataError(f"feature {number} is not in the data, which have {spans(self.numbers)}.")
+                raise DataError(f"Feature {number} is not in the data, which have {spans(self.numbers)}.")
         names = tuple(f"f{number}" for number in chosen)
         where = np.array([columns[number] for number in chosen], dtype=np.int64)
         if not len(where):
-            raise DataError("no features are chosen; expected one or more to serve as rankers.")
+            raise DataError("No features are chosen; expected one or more to serve as rankers.")
         rankings = rank(self.offsets, self.features, where, seed)
         return QuerySet(names, self.grades, self.offsets, self.labels, rankings)
 
@@ -96,7 +91,7 @@ class Fold:
     """One fold of a data set: the queries that users issue, and those held out for the truth.
 
     number: which fold, from 1.
-    users: the queries of train and vali; an id in both stands for two queries.
+    users: the queries of train and vali; an id in both denotes two queries.
     heldout: the queries of test.
     rankers: numbers of the features that serve as rankers.
     """
@@ -114,7 +109,7 @@ class Fold:
 
 
 def spans(numbers: Sequence[int]) -> str:
-    """Return numbers in short.
+    """Return numbers as ranges.
 
     >>> spans([1, 2, 3, 7, 9, 10])
     '1-3, 7, 9-10'

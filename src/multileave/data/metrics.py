@@ -1,8 +1,8 @@
-"""Metrics: how good rankings are, judged by their documents' labels. They are the truth of a study.
+"""Metrics: how good rankings are according to their documents' labels. They are the truth of a study.
 
-Each returns one number for every ranker, the mean over all queries, those without relevant documents
-included, which count 0. A document is relevant if its label is above 0. One that a ranker did not return
-earns it nothing, and counts among those it could have returned.
+Each returns one number per ranker, the mean over all queries; queries without relevant documents count as 0. A document
+is relevant if its label is above 0. One that a ranker did not return earns it nothing, but counts among those that it
+could have returned. They are our own, as they score all rankers of a `QuerySet` at once in compiled loops.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ GAINS: Floats = np.exp2(np.arange(256.0)) - 1.0
 
 
 def ndcg(data: QuerySet, cutoff: int = 10) -> Floats:
-    """Return every ranker's NDCG at a cutoff, shape (R,): its DCG by that of the best ranking [jarvelin2002].
+    """Return every ranker's NDCG at a cutoff, shape (R,): its DCG divided by that of the best ranking [jarvelin2002].
 
     >>> data = QuerySet.from_scores(["good", "bad"], [0, 2], [0, 1], [[1, 2], [2, 1]], grades=2)
     >>> ndcg(data)
@@ -42,7 +42,7 @@ def dcg(data: QuerySet, cutoff: int = 10) -> Floats:
 
 
 def precision(data: QuerySet, cutoff: int = 10) -> Floats:
-    """Return every ranker's precision at a cutoff, shape (R,): relevant documents up to there, by the cutoff."""
+    """Return every ranker's precision at a cutoff, shape (R,): relevant documents up to it, divided by it."""
     found, _, _ = _mean_binary(data, cutoff)
     return found / cutoff
 
@@ -50,7 +50,7 @@ def precision(data: QuerySet, cutoff: int = 10) -> Floats:
 def average_precision(data: QuerySet) -> Floats:
     """Return every ranker's average precision, shape (R,).
 
-    AP = sum over the ranks x of relevant documents of (relevant documents to x) / x, by all relevant documents
+    AP = sum over the ranks x of relevant documents of (relevant documents up to x) / x, divided by all relevant ones
     """
     _, average, _ = _mean_binary(data, 1)
     return average
@@ -65,12 +65,12 @@ def reciprocal_rank(data: QuerySet) -> Floats:
 METRICS: Mapping[str, Callable[[QuerySet], Floats]] = MappingProxyType(
     {"ndcg@10": ndcg, "dcg@10": dcg, "p@10": precision, "ap": average_precision, "rr": reciprocal_rank}
 )
-"""Metrics by name: what rankers can be ordered by, as a truth to compare verdicts with."""
+"""Metrics by name, as truths to compare verdicts with."""
 
 
 def _check_cutoff(cutoff: int) -> None:
     if cutoff < 1:
-        raise DataError(f"cutoff is {cutoff}; expected a rank from 1.")
+        raise DataError(f"The cutoff is {cutoff}; expected a rank, at least 1.")
 
 
 def ideal_dcg(data: QuerySet, cutoff: int = 10) -> Floats:
@@ -107,9 +107,9 @@ def _mean_binary(data: QuerySet, cutoff: int) -> tuple[Floats, Floats, Floats]:
 
 @kernel
 def fill_ideals(offsets, labels, gain, discount, counts, best):  # type: ignore[no-untyped-def]
-    """Fill best (Q,) with every query's DCG of its documents in the order of their labels.
+    """Fill best (Q,) with every query's DCG of its documents ordered by their labels.
 
-    gain: by label. discount: by position, to the cutoff. counts: zeros, one for every possible label.
+    gain: by label. discount: by position, up to the cutoff. counts: zeros, one per possible label.
     """
     for q in range(len(best)):
         highest = 0

@@ -1,42 +1,21 @@
 """The compiled half of the SVMlight reader: lines of bytes into rows of numbers.
 
-A decimal m * 10^e with m at most 2^53 and e from -22 to 22 is one multiplication or division of two
-numbers that float64 holds exactly, so it is rounded once and correctly (Clinger, 1990). Other numbers
-are left to Python's own `float`: the kernel only says where they stand.
+A decimal m * 10^e with m at most 2^53 and e from -22 to 22 is one multiplication or division of two numbers that
+float64 represents exactly, so it is rounded once and correctly (Clinger, 1990). Other numbers are left to Python's own
+`float`: the kernel only tells where they are. It is our own, as scikit-learn's reader takes only integer query ids.
 """
 
 import numpy as np
 
 from multileave.kernels import kernel
 
-__all__ = [
-    "AT",
-    "BAD_FEATURE",
-    "BAD_LABEL",
-    "BAD_NUMBER",
-    "BAD_VALUE",
-    "DONE",
-    "HARD",
-    "HARD_FULL",
-    "HIGHEST",
-    "LINE",
-    "NOT_RISING",
-    "NO_QUERY",
-    "ROW",
-    "ROWS_FULL",
-    "RUNS",
-    "RUNS_FULL",
-    "TOKEN",
-    "WIDER",
-    "parse_lines",
-]
+__all__ = ["parse_lines"]
 
-# places in the state: where to read on, the next row, the number of lines read, how many runs of
-# documents of one query and numbers left to Python were noted, the highest feature number, the start of the
-# token that is wrong
+# Places in the state: where to continue, the next row, the number of lines read, the numbers of runs (consecutive
+# documents of one query) and of values left to Python, the highest feature number, the start of an invalid token.
 AT, ROW, LINE, RUNS, HARD, HIGHEST, TOKEN = range(7)
 
-# why the kernel stopped; for the first five the line can be read again with more room
+# Why the kernel stopped; after the first five the line can be read again with more room.
 DONE, ROWS_FULL, RUNS_FULL, HARD_FULL, WIDER = range(5)
 BAD_LABEL, NO_QUERY, BAD_FEATURE, BAD_NUMBER, NOT_RISING, BAD_VALUE = range(5, 11)
 
@@ -56,10 +35,10 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
     """Read lines from text[state[AT]:end], which ends with a newline; return why it stopped.
 
     columns: the column of each feature number, -1 for those that are not wanted.
-    whole: whether features beyond `columns` are wanted (and it must be widened) rather than passed over.
+    whole: whether features beyond `columns` are wanted, so that it must be widened, rather than skipped.
     most: the highest label there may be.
     features: (rows, F), zeros from the next row on. labels: (rows,).
-    runs: (n, 3), the row where documents of another query begin, and where its id stands in the text.
+    runs: (n, 3), the row where documents of another query begin, and where its id is in the text.
     hard: (n, 5), row, column or -1, start and end in the text, and line of a number left to Python.
     """
     at, row, line = state[AT], state[ROW], state[LINE]
@@ -154,7 +133,7 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
         highest = max(highest, previous)
         if status != DONE:
             if status < BAD_LABEL:
-                at, left = start, left_before  # a run that begins here is noted again, which does no harm
+                at, left = start, left_before  # a run that begins here is recorded twice, which does no harm
             break
         labels[row] = label
         row += 1
@@ -224,7 +203,7 @@ def _parse_label(text, at):  # type: ignore[no-untyped-def]
 
 @kernel
 def _parse_number(text, at):  # type: ignore[no-untyped-def]
-    """Return 0 for a number, 1 for one that is left to Python or 2 for none; its value; where it ends."""
+    """Return 0 for a number, 1 for one left to Python or 2 for no number; its value; where it ends."""
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += 1

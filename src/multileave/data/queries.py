@@ -1,4 +1,4 @@
-"""QuerySet: labelled documents and their rankings, query after query in flat arrays."""
+"""QuerySet: labelled documents and their rankings, query by query in flat arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from multileave.impression import Ints
 from multileave.outcome import Floats
 from multileave.random import Seed, seed_state
 
-__all__ = ["Labels", "Longs", "QuerySet", "check_offsets", "rank"]
+__all__ = ["Labels", "Longs", "QuerySet", "check_labels", "check_offsets", "rank"]
 
 Labels: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -25,11 +25,11 @@ class QuerySet:
     rankers: the names of the R rankers.
     grades: how many grades there are; labels are 0 to grades - 1.
     offsets: int64 (Q + 1,); the documents of query q are offsets[q] to offsets[q + 1] of all.
-    labels: uint8, one for every document.
-    rankings: int32, R times as many. Those of query q are the R rows of n document positions within
-        the query, best first, that start at R * offsets[q].
-    lengths: int32 (Q, R), how many documents each ranker returned; what follows them in its row it did not
-        return. By default every ranker returned every document.
+    labels: uint8, one per document.
+    rankings: int32, R times as many. Those of query q are R rows of n document positions within the query, best first,
+        starting at R * offsets[q].
+    lengths: int32 (Q, R), how many documents each ranker returned; the rest of its row it did not return. By default
+        every ranker returned every document.
 
     >>> data = QuerySet.from_scores(["bm25", "age"], [0, 3], [0, 2, 1], [[5, 1], [7, 3], [6, 2]], grades=3)
     >>> data.query(0)[1]
@@ -46,39 +46,33 @@ class QuerySet:
 
     def __post_init__(self) -> None:
         if not self.rankers:
-            raise DataError("there are no rankers; a query set holds the rankings of one or more.")
+            raise DataError("There are no rankers; a query set needs one or more.")
         if len(set(self.rankers)) < len(self.rankers):
-            raise DataError(
-                f"rankers are {', '.join(self.rankers)}; every ranker has a name of its own. Rename the repeat."
-            )
+            raise DataError(f"Rankers are {', '.join(self.rankers)}; names must be unique. Rename one.")
         check_offsets(self.offsets, len(self.labels))
-        if self.labels.max() >= self.grades:
-            raise DataError(
-                f"there is a label {self.labels.max()}; with {self.grades} grades labels are 0 to {self.grades - 1}. "
-                "Raise grades."
-            )
+        check_labels(self.labels, self.grades)
         if len(self.rankings) != len(self.rankers) * len(self.labels):
             raise DataError(
-                f"rankings hold {len(self.rankings)} documents; expected {len(self.rankers)} rankers times "
+                f"Rankings hold {len(self.rankings)} documents; expected {len(self.rankers)} rankers times "
                 f"{len(self.labels)} documents."
             )
         seen = np.zeros(int(self.sizes.max()), dtype=np.int64)
         query = misranked_query(self.offsets, self.rankings, len(self.rankers), seen)
         if query >= 0:
             raise DataError(
-                f"the rankings of query {query} are wrong; every ranker ranks every document of a query once, "
-                "by its position from 0."
+                f"The rankings of query {query} are invalid; expected every ranker to rank every document of a query "
+                "once, by its position from 0."
             )
         if not self.lengths.size:
             whole = np.repeat(self.sizes.astype(np.int32)[:, None], len(self.rankers), axis=1)
             object.__setattr__(self, "lengths", whole)
         elif self.lengths.shape != (len(self), len(self.rankers)):
             raise DataError(
-                f"lengths have the shape {self.lengths.shape}; expected {(len(self), len(self.rankers))}, queries by "
+                f"Lengths have the shape {self.lengths.shape}; expected {(len(self), len(self.rankers))}, queries by "
                 "rankers."
             )
         elif (self.lengths < 1).any() or (self.lengths > self.sizes[:, None]).any():
-            raise DataError("a length is not that of a ranking; expected from 1 to the number of documents of a query.")
+            raise DataError("A length is invalid; expected 1 to the number of documents of the query.")
 
     @classmethod
     def from_scores(
@@ -101,12 +95,12 @@ class QuerySet:
         check_offsets(bounds, len(found))
         if values.shape != (len(found), len(rankers)):
             raise DataError(
-                f"scores have the shape {values.shape}; expected {(len(found), len(rankers))}, documents by rankers."
+                f"Scores have the shape {values.shape}; expected {(len(found), len(rankers))}, documents by rankers."
             )
         if not np.isfinite(values).all():
-            raise DataError("a score is not a finite number. Replace missing scores, by 0 for example.")
+            raise DataError("A score is not a finite number. Replace missing scores, for example by 0.")
         if found.dtype.kind not in "iu" or found.min() < 0 or found.max() > 255:
-            raise DataError("labels are not grades of relevance; expected integers from 0 to 255.")
+            raise DataError("Some labels are not grades of relevance; expected integers from 0 to 255.")
         rankings = rank(bounds, values, np.arange(len(rankers)), seed)
         return cls(tuple(rankers), grades, bounds, found.astype(np.uint8), rankings)
 
@@ -125,7 +119,7 @@ class QuerySet:
         return longest
 
     def cut(self, returned: int) -> "QuerySet":
-        """Return the same queries, of which every ranker returned only the top of its ranking, so many documents."""
+        """Return the same queries with only the first documents of every ranking returned."""
         return replace(self, lengths=np.minimum(self.lengths, np.int32(returned)))
 
     def query(self, q: int) -> tuple[Labels, Ints]:
@@ -137,7 +131,7 @@ class QuerySet:
 
 
 def rank(offsets: Longs, scores: Floats, columns: Longs, seed: Seed) -> Ints:
-    """Return the rankings of a `QuerySet`: one ranker for every column of scores that is named."""
+    """Return the rankings of a `QuerySet`, one ranker per named column of scores."""
     rankings = np.empty(len(columns) * len(scores), dtype=np.int32)
     room = 2 * int(np.diff(offsets).max())
     order, keys = np.empty(room, dtype=np.int32), np.empty(room)
@@ -146,13 +140,21 @@ def rank(offsets: Longs, scores: Floats, columns: Longs, seed: Seed) -> Ints:
 
 
 def check_offsets(offsets: Longs, documents: int) -> None:
-    """Raise an error if the offsets do not part that many documents into queries."""
+    """Raise an error if the offsets do not divide that many documents into queries."""
     if len(offsets) < 2:
-        raise DataError("there are no queries; a query set holds one or more.")
+        raise DataError("There are no queries; a query set needs one or more.")
     if offsets[0] != 0 or offsets[-1] != documents:
         raise DataError(
-            f"offsets go from {offsets[0]} to {offsets[-1]}; expected 0 to {documents}, the number of documents."
+            f"Offsets go from {offsets[0]} to {offsets[-1]}; expected 0 to {documents}, the number of documents."
         )
     if (np.diff(offsets) < 1).any():
         query = int(np.argmax(np.diff(offsets) < 1))
-        raise DataError(f"query {query} has no documents; every query has one or more. Leave it out.")
+        raise DataError(f"Query {query} has no documents; every query needs one or more. Leave it out.")
+
+
+def check_labels(labels: Labels, grades: int) -> None:
+    """Raise an error if a label is not one of that many grades."""
+    if labels.max() >= grades:
+        raise DataError(
+            f"There is a label {labels.max()}; with {grades} grades labels are 0 to {grades - 1}. Use more grades."
+        )

@@ -1,6 +1,6 @@
 """Ranking kernels: the documents of every query by a score, highest first, ties in random order.
 
-Queries lie one after another in flat arrays, as `QuerySet` describes them.
+Queries are in flat arrays, as `QuerySet` describes.
 """
 
 from multileave.kernels import kernel
@@ -8,12 +8,12 @@ from multileave.random import below
 
 __all__ = ["misranked_query", "rank_queries"]
 
-RUN = 128  # documents that are sorted by counting; beyond, merging is faster
+RUN = 128  # documents that are sorted by counting; with more, merging is faster
 
 
 @kernel
 def rank_queries(offsets, scores, columns, rng, rankings, order, keys):  # type: ignore[no-untyped-def]
-    """Fill the rankings of every query, one ranker for every column of scores that is named.
+    """Fill the rankings of every query, one ranker per named column of scores.
 
     scores: (documents, F), finite. columns: (R,). rng: the generator's four words.
     order, keys: room for twice the largest query.
@@ -37,12 +37,11 @@ def rank_queries(offsets, scores, columns, rng, rankings, order, keys):  # type:
 def _sort_descending(order, keys, size):  # type: ignore[no-untyped-def]
     """Sort the first documents by their keys, equal ones left in place; return where the result starts.
 
-    Runs are sorted by counting, for each key, those that come before it: quadratic, but without a branch
-    that depends on the keys, and several at a time. They are merged to and fro between the two halves of
-    the room, so the result starts at 0 or at size.
+    Runs are sorted by counting, for each key, those that precede it: quadratic, but vectorised and without branches.
+    They are merged back and forth between the two halves of the room, so the result starts at 0 or at size.
     """
     for begin in range(0, size, RUN):
-        run = keys[begin : min(begin + RUN, size)]  # a slice, as its indices are known not to be negative
+        run = keys[begin : min(begin + RUN, size)]  # a slice, so that indices are known not to be negative
         for i in range(len(run)):
             key = run[i]
             before = 0
@@ -72,7 +71,7 @@ def _sort_descending(order, keys, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _shuffle_ties(order, keys, rng):  # type: ignore[no-untyped-def]
-    """Bring documents of equal keys, which stand together, into random order."""
+    """Shuffle documents with equal keys, which are adjacent."""
     begin = 0
     for end in range(1, len(order) + 1):
         if end == len(order) or keys[end] != keys[begin]:

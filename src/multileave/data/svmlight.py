@@ -2,9 +2,9 @@
 
     label qid:ID number:value number:value ... # comment
 
-A label is an integer from 0; an ID is any text without blanks; features are numbered from 1, rise, and
-are 0 where they are left out. Documents of one query are gathered where it first appears. Empty lines
-and comments are passed over. A file is read in chunks, and every value equals `float` of its text.
+A label is a non-negative integer; an ID is any text without blanks; features are numbered from 1, in increasing order,
+and are 0 if left out. Documents of one query are grouped where it first appears. Empty lines and comments are skipped.
+A file is read in chunks, and every value equals `float` of its text.
 """
 
 import gzip
@@ -27,7 +27,7 @@ from multileave.outcome import Floats
 
 __all__ = ["READER_VERSION", "read", "read_files"]
 
-READER_VERSION = 1  # raise it when the same text gives another result
+READER_VERSION = 1  # to be raised when the same text gives another result
 
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 26
@@ -42,9 +42,9 @@ def read(
 ) -> Letor:
     """Read a LETOR or SVMlight file.
 
-    features: numbers, from 1, of those to keep, in this order; all if None.
-    grades: labels are 0 to grades - 1; None to go by the highest label.
-    cache: keep what was parsed on disk, so that the next time takes no time.
+    features: numbers of the features to keep, from 1, in this order; all if None.
+    grades: labels are 0 to grades - 1; None to derive it from the highest label.
+    cache: keep the parsed data on disk, so that the next read is instant.
 
     >>> path = getfixture("tmp_path") / "train.txt"
     >>> _ = path.write_text("2 qid:7 1:0.5 3:4 # document 1" + chr(10) + "0 qid:7 1:25e-2" + chr(10))
@@ -65,15 +65,15 @@ def read_files(
     grades: int | None = None,
     cache: bool = False,
 ) -> tuple[Letor, tuple[int, ...]]:
-    """Read several files one after another; return all queries and, for each file, the end of its own.
+    """Read several files one after another; return all queries and, for each file, the end of its queries.
 
-    An id that is in two files stands for two queries.
+    An id in two files denotes two queries.
     """
     wanted = None if features is None else tuple(features)
     if wanted is not None and (not wanted or min(wanted) < 1 or len(set(wanted)) < len(wanted)):
-        raise DataError(f"features are {list(wanted)}; expected feature numbers from 1, each once, or None for all.")
+        raise DataError(f"Features are {list(wanted)}; expected distinct feature numbers from 1, or None for all.")
     if grades is not None and not 2 <= grades <= 256:
-        raise DataError(f"grades is {grades}; expected a number of grades of relevance, from 2 to 256.")
+        raise DataError(f"The number of grades is {grades}; expected 2 to 256.")
     places = [Path(path) for path in paths]
     sources = [parsed.Source(place.resolve(), *_stamp(place)) for place in places]
     key = parsed.Key(tuple(sources), wanted, grades, READER_VERSION)
@@ -91,7 +91,7 @@ def read_files(
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """Return a file's size and time of change."""
+    """Return a file's size and modification time."""
     try:
         found = path.stat()
     except OSError as error:
@@ -105,7 +105,7 @@ def _fail_to_read(path: Path, error: Exception) -> NoReturn:
 
 
 class _Reader:
-    """What was read so far, in arrays that grow."""
+    """What has been read so far, in arrays that grow."""
 
     def __init__(self, wanted: tuple[int, ...] | None, grades: int | None, size: int) -> None:
         self.wanted, self.grades, self.size = wanted, grades, size
@@ -122,7 +122,7 @@ class _Reader:
         self.queries: list[int] = []  # and which query it is, in the order of first appearance
         self.qids: list[bytes] = []
         self.ends: list[int] = []  # the number of queries after each file
-        self.done = 0.0  # bytes of the files, as they are stored, that were read
+        self.done = 0.0  # bytes of the files, as stored, that were read
 
     def read(self, path: Path) -> None:
         """Read a file."""
@@ -140,7 +140,7 @@ class _Reader:
         self.done = before + path.stat().st_size
 
     def _read_stream(self, path: Path, stored: IO[bytes], stream: IO[bytes]) -> None:
-        """Read a file in chunks; what follows the last newline of one is put before the next."""
+        """Read a file in chunks; what follows the last newline of one is moved to the start of the next."""
         buffer = bytearray(CHUNK)
         kept, before, begin = 0, self.done, True
         while True:
@@ -164,12 +164,12 @@ class _Reader:
             if not count:
                 return
             if kept > LONGEST_LINE:
-                self._fail(path, f"the line is longer than {LONGEST_LINE >> 20} MB; this is no text of features")
+                self._fail(path, f"the line is longer than {LONGEST_LINE >> 20} MB, so this is not SVMlight text")
             if kept > len(buffer) // 2:
                 buffer += bytes(len(buffer))
 
     def _parse(self, path: Path, buffer: bytearray, end: int, reached: float) -> None:
-        """Read whole lines, with more room wherever it is needed."""
+        """Parse whole lines, making room where needed."""
         text = np.frombuffer(buffer, dtype=np.uint8)
         most = 255 if self.grades is None else self.grades - 1
         state, begun = self.state, self.done
@@ -213,7 +213,7 @@ class _Reader:
             self.queries.append(query)
 
     def _take_hard(self, path: Path, buffer: bytearray) -> None:
-        """Read the numbers that the kernel left."""
+        """Read the numbers that the kernel left to Python."""
         for row, column, start, end, line in self.hard[: self.state[parsing.HARD]].tolist():
             token = bytes(buffer[start:end])
             value = float(token.partition(b":")[2])
@@ -224,18 +224,18 @@ class _Reader:
                 self.features[row, column] = value
 
     def _add_rows(self) -> None:
-        """Make room for as many rows as the files will have if they go on like this."""
+        """Make room for as many rows as the files are expected to have."""
         rows = int(self.state[parsing.ROW])
         estimate = int(1.02 * rows * self.size / self.done) if self.done else 0
         self._resize(max(rows + 1024, min(estimate, 64 * rows), rows * 9 // 8))
 
     def _resize(self, rows: int) -> None:
-        # in place where the system can: a copy would take the memory twice
+        # in place if possible, as a copy would take twice the memory
         self.features.resize((rows, self.width), refcheck=False)
         self.labels.resize(rows, refcheck=False)
 
     def _widen(self, path: Path, line: bytes) -> None:
-        """Make room for a line's features, of which the last has the highest number, and for some more."""
+        """Make room for a line's features, the last of which has the highest number, and for some more."""
         rows = int(self.state[parsing.ROW])
         needed = int(self.state[parsing.HIGHEST])
         last = line.partition(b"#")[0].split()[-1].partition(b":")[0]
@@ -244,7 +244,7 @@ class _Reader:
         if needed > MOST_FEATURES:
             self._fail(
                 path,
-                f"there is a feature {needed}; all features are read up to {MOST_FEATURES} only. Choose some of them",
+                f"there is a feature {needed}; at most {MOST_FEATURES} features can be read. Choose some of them",
             )
         width = needed if rows < 1024 else max(needed, 2 * self.width)
         wider = np.zeros((len(self.labels), width))
@@ -256,16 +256,16 @@ class _Reader:
         raise DataError(f"{str(path)!r}, line {int(self.state[parsing.LINE]) + 1}: {complaint}.")
 
     def result(self, paths: Sequence[Path]) -> tuple[Letor, tuple[int, ...]]:
-        """Return what was read, the documents of every query together."""
+        """Return what was read, with the documents of every query together."""
         rows, highest = int(self.state[parsing.ROW]), int(self.state[parsing.HIGHEST])
         if self.wanted is not None and max(self.wanted) > highest:
             missing = spans([number for number in self.wanted if number > highest])
             raise DataError(
-                f"features {missing} are not in {', '.join(repr(str(path)) for path in paths)}: the highest "
-                f"feature number there is {highest}. Choose other features, or other data."
+                f"Features {missing} are not in {', '.join(repr(str(path)) for path in paths)}, where the highest "
+                f"feature number is {highest}. Choose other features or data."
             )
         if self.wanted is None and highest == 0:
-            raise DataError(f"{', '.join(repr(str(path)) for path in paths)}: no document has any feature.")
+            raise DataError(f"No document in {', '.join(repr(str(path)) for path in paths)} has any feature.")
         self._resize(rows)
         features, labels = self.features, self.labels
         if self.wanted is None and self.width > highest:
@@ -287,7 +287,7 @@ class _Reader:
 
 
 def _plain(stored: IO[bytes]) -> IO[bytes]:
-    """Return the text of a file, by its first bytes rather than by its name."""
+    """Return the decompressed text of a file, judging by its first bytes rather than its name."""
     magic = stored.read(6)
     stored.seek(0)
     if magic.startswith(b"\x1f\x8b"):
@@ -298,7 +298,7 @@ def _plain(stored: IO[bytes]) -> IO[bytes]:
 
 
 def _token(buffer: bytearray, start: int) -> str:
-    """Return a token, or the beginning of one that is long."""
+    """Return a token, or the beginning of a long one."""
     end = start
     while buffer[end] not in BREAKS and end < start + 60:
         end += 1
@@ -306,16 +306,16 @@ def _token(buffer: bytearray, start: int) -> str:
 
 
 def _complaint(status: int, token: str, most: int) -> str:
-    """Say what is wrong with a token."""
+    """Return what is wrong with a token."""
     number, _, value = token.partition(":")
     if status == parsing.BAD_LABEL:
         return f"the label is {token!r}; expected an integer from 0 to {most}"
     if status == parsing.NO_QUERY:
-        return f"after the label comes {token!r}; expected the query, such as 'qid:10'"
+        return f"after the label is {token!r}; expected the query, such as 'qid:10'"
     if status == parsing.BAD_FEATURE:
         return f"{token!r} is not a feature; expected number:value, such as '7:0.25'"
     if status == parsing.BAD_NUMBER:
         return f"there is a feature number {number}; features are numbered from 1 to {parsing.MOST_NUMBER - 1}"
     if status == parsing.NOT_RISING:
-        return f"feature {number} comes after one that is not lower; expected rising numbers, each once"
+        return f"feature {number} follows one that is not lower; expected increasing numbers"
     return f"feature {number} is {value!r}; expected a finite number"

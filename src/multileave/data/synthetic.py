@@ -1,7 +1,6 @@
-"""Synthetic learning-to-rank data with rankers of known quality, for demonstrations and tests."""
+"""Synthetic learning-to-rank data with rankers of known quality."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,13 +10,12 @@ from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.random import Seed, seed_state
 
-__all__ = ["synthetic", "synthetic_fold", "synthetic_parts"]
+__all__ = ["synthetic", "synthetic_fold"]
 
-# Most documents are not relevant, and few are perfect: each grade is this much rarer than the one
-# below, which is near what web search data have.
+# Each grade is this much rarer than the one below, which is close to web search data.
 RARER = 0.5
 
-BLOCK = 64  # queries that are made at a time
+BLOCK = 64  # queries that are drawn at a time; the data depend on it
 DECIMALS = 6  # of features, as in LETOR
 
 
@@ -29,20 +27,20 @@ def synthetic(
     grades: int = 5,
     seed: Seed = 0,
 ) -> QuerySet:
-    """Return made-up queries and the rankings of rankers "r1", "r2", ...
+    """Return synthetic queries and the rankings of rankers "r1", "r2", ...
 
-    A ranker of quality c scores a document by c * relevance + (1 - c) * noise. Relevance is the label,
-    scaled to 0 .. 1. Half of the noise's variance is shared by all rankers, as real rankers err alike.
+    A ranker of quality c scores a document by c * relevance + (1 - c) * noise. Relevance is the label scaled to
+    0 .. 1. Half of the variance of the noise is shared by all rankers, as real rankers make similar errors.
 
-    documents: how many each query has, or the least and the most.
-    rankers: how many, of qualities from .55 down to .45, or their qualities from 0 (noise) to 1 (ideal).
+    documents: the number per query, or its minimum and maximum.
+    rankers: the number of rankers, with qualities from .55 down to .45, or their qualities from 0 (noise) to 1 (ideal).
 
     >>> data = synthetic(queries=3, documents=(4, 8), rankers=2, seed=1)
     >>> len(data), data.rankers, data.grades
     (3, ('r1', 'r2'), 5)
     """
     if queries < 1:
-        raise DataError(f"queries is {queries}; expected a number from 1.")
+        raise DataError(f"The number of queries is {queries}; expected at least 1.")
     sizes = _document_range(documents)
     _check_grades(grades)
     qualities = _qualities(rankers)
@@ -58,62 +56,37 @@ def synthetic_fold(
     queries: tuple[int, int] = (600, 200),
     documents: int | tuple[int, int] = 120,
     rankers: int | Sequence[float] = 40,
-    features: int | None = None,
     grades: int = 5,
     seed: Seed = 0,
-    number: int = 1,
 ) -> Fold:
-    """Return made-up data in the form of a fold, for studies where no data are given.
+    """Return synthetic data in the form of a fold, for studies without data.
 
-    Features 1, 2, ... are rankers as `synthetic` makes them; with six decimals, as in LETOR. A fold of the
-    size of MSLR-WEB10K has ``queries=(6000, 2000), features=136``, and takes 1 GB.
+    Features 1, 2, ... are rankers as in `synthetic`, with six decimals as in LETOR.
 
     queries: how many users issue, and how many are held out.
-    features: how many in all, those after the rankers being noise; None for the rankers alone.
 
-    >>> fold = synthetic_fold(queries=(3, 2), documents=4, rankers=2, features=5)
+    >>> fold = synthetic_fold(queries=(3, 2), documents=4, rankers=2)
     >>> len(fold.users), len(fold.heldout), fold.users.features.shape, fold.rankers
-    (3, 2, (12, 5), (1, 2))
+    (3, 2, (12, 2), (1, 2))
     """
     if len(queries) != 2 or min(queries) < 1:
-        raise DataError(f"queries is {queries}; expected two numbers from 1: of users, and held out.")
-    rest = {"documents": documents, "rankers": rankers, "features": features, "grades": grades, "seed": seed}
-    parts = synthetic_parts(queries=sum(queries), **rest)  # type: ignore[arg-type]
-    everything = _joined(parts, sum(queries) * (_document_range(documents)[1] - 1))
-    users, heldout = everything.part(0, queries[0]), everything.part(queries[0], len(everything))
-    return Fold("synthetic", number, users, heldout, tuple(range(1, len(_qualities(rankers)) + 1)))
-
-
-def synthetic_parts(
-    *,
-    queries: int,
-    documents: int | tuple[int, int] = 120,
-    rankers: int | Sequence[float] = 40,
-    features: int | None = None,
-    grades: int = 5,
-    seed: Seed = 0,
-) -> Iterator[Letor]:
-    """Yield the data of `synthetic_fold` a few queries at a time, for files larger than the memory."""
+        raise DataError(f"Queries are {queries}; expected two positive numbers: of users, and held out.")
     sizes = _document_range(documents)
     _check_grades(grades)
     qualities = _qualities(rankers)
-    width = len(qualities) if features is None else features
-    if width < len(qualities):
-        raise DataError(f"features is {features}; expected {len(qualities)} or more, as many as there are rankers.")
-    everything = np.concatenate([qualities, np.zeros(width - len(qualities))])
     random = np.random.default_rng(seed_state(seed).tolist())
-    return _parts(random, queries, sizes, everything, grades)
-
-
-def _parts(
-    random: np.random.Generator, queries: int, sizes: tuple[int, int], qualities: Floats, grades: int
-) -> Iterator[Letor]:
+    counts, labels, features = [], [], []
+    total = sum(queries)
+    for first in range(0, total, BLOCK):
+        counts.append(random.integers(*sizes, size=min(BLOCK, total - first)))
+        found, scores = _documents(random, int(counts[-1].sum()), qualities, grades)
+        labels.append(found)
+        features.append(np.round(scores, DECIMALS))
     numbers = tuple(range(1, len(qualities) + 1))
-    for first in range(0, queries, BLOCK):
-        ids = range(first + 1, min(first + BLOCK, queries) + 1)
-        offsets = np.concatenate([[0], np.cumsum(random.integers(*sizes, size=len(ids)))])
-        labels, scores = _documents(random, int(offsets[-1]), qualities, grades)
-        yield Letor(grades, offsets, labels, np.round(scores, DECIMALS), numbers, tuple(map(str, ids)))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    ids = tuple(str(query) for query in range(1, total + 1))
+    everything = Letor(grades, offsets, np.concatenate(labels), np.concatenate(features), numbers, ids)
+    return Fold("synthetic", 1, everything.part(0, queries[0]), everything.part(queries[0], total), numbers)
 
 
 def _documents(random: np.random.Generator, total: int, qualities: Floats, grades: int) -> tuple[Labels, Floats]:
@@ -127,41 +100,25 @@ def _documents(random: np.random.Generator, total: int, qualities: Floats, grade
     return labels.astype(np.uint8), scores
 
 
-def _joined(parts: Iterator[Letor], most: int) -> Letor:
-    """Return the parts, of at most so many documents in all, as one, without a moment when they are there twice."""
-    first = next(parts)
-    features = np.empty((most, len(first.numbers)))  # its unused end is never touched, so costs nothing
-    sizes, labels, end = [], [], 0
-    qids: list[str] = []
-    for part in itertools.chain([first], parts):
-        features[end : end + len(part.labels)] = part.features
-        end += len(part.labels)
-        sizes.append(part.sizes)
-        labels.append(part.labels)
-        qids.extend(part.qids)
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-    return Letor(first.grades, offsets, np.concatenate(labels), features[:end], first.numbers, tuple(qids))
-
-
 def _document_range(documents: int | tuple[int, int]) -> tuple[int, int]:
-    """Return the least number of documents of a query and one more than the most."""
+    """Return the least number of documents of a query, and the most plus one."""
     least, most = (documents, documents) if isinstance(documents, int) else documents
     if not 1 <= least <= most:
-        raise DataError(f"documents is {documents}; expected a number from 1, or the least and the most.")
+        raise DataError(f"Documents are {documents}; expected a positive number, or a minimum and a maximum.")
     return least, most + 1
 
 
 def _check_grades(grades: int) -> None:
     if not 2 <= grades <= 256:
-        raise DataError(f"grades is {grades}; expected a number of grades of relevance, from 2 to 256.")
+        raise DataError(f"The number of grades is {grades}; expected 2 to 256.")
 
 
 def _qualities(rankers: int | Sequence[float]) -> Floats:
     if isinstance(rankers, int):
         if rankers < 1:
-            raise DataError(f"rankers is {rankers}; expected a number from 1.")
+            raise DataError(f"The number of rankers is {rankers}; expected at least 1.")
         return np.linspace(0.55, 0.45, rankers)
     qualities = np.array(rankers, dtype=np.float64)
     if qualities.ndim != 1 or not len(qualities) or not ((qualities >= 0) & (qualities <= 1)).all():
-        raise DataError(f"rankers is {rankers!r}; expected qualities between 0 and 1, or a number of rankers.")
+        raise DataError(f"Rankers are {rankers!r}; expected qualities between 0 and 1, or a number of rankers.")
     return qualities

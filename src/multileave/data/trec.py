@@ -1,11 +1,11 @@
-"""TREC runs: how real systems rank for real topics, graded by qrels, as a query set.
+"""TREC runs: how systems rank documents for topics, graded by qrels, as a query set.
 
 Files are read by ir-measures, the field's own reader of both formats:
 
     run     topic Q0 document rank score tag          qrels     topic iteration document grade
 
-A run's documents are ordered by score, highest first, equal scores by document id from Z to A, as trec_eval
-orders them; the rank column is not read. A document that a run does not hold it did not return.
+Like trec_eval, we order a run's documents by score, highest first, and equal scores by document id from Z to A; the
+rank column is ignored. A document that is not in a run was not returned.
 """
 
 import gzip
@@ -27,14 +27,14 @@ __all__ = ["GradedTopics", "fingerprint", "join_runs", "read_qrels", "read_run",
 
 @dataclass(frozen=True)
 class GradedTopics:
-    """The topics that all systems answered and qrels judge, with what had to be left out.
+    """The topics that all systems answered and the qrels judge, and what was left out.
 
-    queries: a query for every topic; its documents are those that a system returned or the qrels judge.
+    queries: one per topic; its documents are those that a system returned or the qrels judge.
     topics: their ids, in the order of the queries.
-    unjudged: the grade of documents that the qrels do not judge, and unjudged_documents: how many there are.
-    below_zero: how many judgements are below 0; they count as 0.
-    without_qrels: how many topics some run has and the qrels have not.
-    missing: for every system, how many judged topics it has no documents for.
+    unjudged: the grade of documents without a judgement, and unjudged_documents: how many there are.
+    below_zero: the number of judgements below 0, which count as 0.
+    without_qrels: the number of topics in some run but not in the qrels.
+    missing: for every system, the number of judged topics without documents.
     """
 
     queries: QuerySet
@@ -47,24 +47,24 @@ class GradedTopics:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know, a sentence each."""
+        """What a reader must know, in sentences."""
         documents = len(self.queries.labels)
         notes = [
-            f"{_count(len(self.topics), 'topic')} {'are' if len(self.topics) > 1 else 'is'} compared, those that all "
-            "systems answered and the qrels judge"
+            f"{_count(len(self.topics), 'topic')} {'are' if len(self.topics) > 1 else 'is'} compared: those that all "
+            "systems answered and the qrels judge."
         ]
         for name, count in self.missing.items():
             if count:
-                notes.append(f"{name} has no documents for {_count(count, 'judged topic')}, left out for all systems")
+                notes.append(f"{name} has no documents for {_count(count, 'judged topic')}, left out for all systems.")
         if self.without_qrels:
-            notes.append(f"{_count(self.without_qrels, 'topic')} of the runs not in the qrels, left out")
+            notes.append(f"{_count(self.without_qrels, 'topic')} of the runs not in the qrels, left out.")
         if self.unjudged_documents:
             notes.append(
-                f"{self.unjudged_documents:,} of {_count(documents, 'document')} are not judged and have grade "
-                f"{self.unjudged}"
+                f"{self.unjudged_documents:,} of {_count(documents, 'document')} have no judgement, and get grade "
+                f"{self.unjudged}."
             )
         if self.below_zero:
-            notes.append(f"{_count(self.below_zero, 'judgement')} below 0, taken as 0")
+            notes.append(f"{_count(self.below_zero, 'judgement')} below 0, counted as 0.")
         return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def read_runs(paths: Sequence[str | Path], qrels: str | Path, *, unjudged: int =
     for path, topics in zip(paths, runs.values(), strict=True):
         if not topics.keys() & judged.keys():
             raise DataError(
-                f"no topic of {path} is in {qrels}: the run has topics such as {next(iter(topics))!r}, the qrels such "
-                f"as {next(iter(judged))!r}. Are they of the same collection?"
+                f"No topic of {path} is in {qrels}: the run has topics such as {next(iter(topics))!r}, the qrels such "
+                f"as {next(iter(judged))!r}. Use files of the same collection."
             )
     return join_runs(runs, judged, unjudged=unjudged)
 
@@ -101,11 +101,11 @@ def read_run(path: str | Path) -> dict[str, list[str]]:
             documents = scores.setdefault(found.query_id, {})
             if found.doc_id in documents:
                 raise DataError(
-                    f"{path}, line {lines.number}: document {found.doc_id!r} is there twice for topic "
-                    f"{found.query_id!r}; a run lists a document once. Remove the repeat."
+                    f"{path}, line {lines.number}: document {found.doc_id!r} is listed twice for topic "
+                    f"{found.query_id!r}; expected once. Remove the duplicate."
                 )
             if math.isnan(found.score):
-                raise DataError(f"{path}, line {lines.number}: the score is not a number. Score every document.")
+                raise DataError(f"{path}, line {lines.number}: the score is not a number.")
             documents[found.doc_id] = found.score
     if not scores:
         raise DataError(f"{path} is empty; expected lines of topic Q0 document rank score tag.")
@@ -131,7 +131,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 def join_runs(
     runs: Mapping[str, Mapping[str, Sequence[str]]], qrels: Mapping[str, Mapping[str, int]], *, unjudged: int = 0
 ) -> GradedTopics:
-    """Put systems' rankings and grades together.
+    """Join systems' rankings with grades.
 
     runs: for each system the documents of each topic, best first. qrels: grades by topic and document.
 
@@ -140,15 +140,15 @@ def join_runs(
     >>> joined.topics, joined.queries.labels, joined.queries.lengths
     (('1',), array([1, 0, 0, 2], dtype=uint8), array([[2, 1]], dtype=int32))
     >>> joined.notes[1]
-    'b has no documents for 1 judged topic, left out for all systems'
+    'b has no documents for 1 judged topic, left out for all systems.'
     """
     if isinstance(unjudged, bool) or not isinstance(unjudged, int) or not 0 <= unjudged <= 255:
-        raise DataError(f"unjudged is {unjudged!r}; expected the grade of documents without a judgement, from 0.")
+        raise DataError(f"The grade of unjudged documents is {unjudged!r}; expected an integer from 0 to 255.")
     if len(runs) < 2:
-        raise DataError(f"there is {_count(len(runs), 'run')}; a comparison takes two or more.")
+        raise DataError(f"There is {_count(len(runs), 'run')}; a comparison needs two or more.")
     topics = [topic for topic in qrels if all(run.get(topic) for run in runs.values())]
     if not topics:
-        raise DataError("no topic is in the qrels and in all runs, so nothing can be compared. Check the topics.")
+        raise DataError("No topic is in the qrels and in all runs, so nothing can be compared. Check the topics.")
     labels: list[int] = []
     offsets, lengths, rows = [0], [], []
     unknown = below_zero = 0
@@ -170,9 +170,9 @@ def join_runs(
             rows.append(np.concatenate([first, rest]).astype(np.int32))
     highest = max(labels)
     if highest > 255:
-        raise DataError(f"the qrels have a grade {highest}; expected grades up to 255.")
+        raise DataError(f"The qrels have a grade {highest}; expected grades up to 255.")
     if highest == min(labels):
-        raise DataError(f"all documents of the topics compared have grade {highest}, so no system is better.")
+        raise DataError(f"All documents of the topics compared have grade {highest}, so no system is better.")
     queries = QuerySet(
         tuple(runs), highest + 1, np.array(offsets), np.array(labels, dtype=np.uint8), np.concatenate(rows),
         np.array(lengths, dtype=np.int32),
@@ -189,7 +189,7 @@ def join_runs(
 
 
 def system_names(paths: Sequence[str | Path]) -> list[str]:
-    """Return a name for the system of every run file: the file's, without its endings, where those differ.
+    """Return a name for the system of every run file: the file's name without its suffix, if these differ.
 
     >>> system_names(["runs/bm25.run", "runs/dense.run.gz"])
     ['bm25', 'dense']
@@ -200,7 +200,7 @@ def system_names(paths: Sequence[str | Path]) -> list[str]:
     names = short if len(set(short)) == len(short) else [str(path) for path in paths]
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"the run {name} is given twice; every system is compared once. Leave the repeat out.")
+            raise DataError(f"The run {name} is given twice; expected every system once. Remove the duplicate.")
     return names
 
 
@@ -214,7 +214,7 @@ def fingerprint(path: str | Path) -> str:
 
 
 class _NumberedLines(io.TextIOBase):
-    """Lines of a file, and the number of the last one that was read."""
+    """Lines of a file, and the number of the last one read."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -240,13 +240,11 @@ def _open(path: str | Path) -> _NumberedLines:
 
 
 def _parsed(path: str | Path, lines: _NumberedLines, reader: str, expected: str) -> Iterator[Any]:
-    """Yield what ir-measures reads; a line that it cannot read is an error with its number."""
+    """Yield what ir-measures reads; an invalid line raises an error with its number."""
     try:
         import ir_measures
     except ImportError as error:
-        raise MissingExtra(
-            "TREC files are read by ir-measures, which is not installed: pip install 'multileave[study]'"
-        ) from error
+        raise MissingExtra("TREC files are read by ir-measures: pip install 'multileave[study]'") from error
     try:
         yield from getattr(ir_measures, reader)(lines)
     except DataError:

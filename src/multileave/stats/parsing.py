@@ -1,4 +1,4 @@
-"""Reading what a tally is given: outcomes, names, units, and the dictionaries that tallies wrote."""
+"""Checked input of tallies: outcomes, names, units, and the dictionaries that tallies wrote."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ __all__ = [
     "read_outcome",
 ]
 
-# No method gives preferences of this size, and the squares of sums of smaller ones stay finite.
+# No method yields preferences this large, and squared sums of smaller ones stay finite.
 LARGEST = 1e40
 LARGEST_SUM = 1e100
 
@@ -30,25 +30,23 @@ LARGEST_SUM = 1e100
 def read_outcome(outcome: Outcome, rankers: tuple[str, ...]) -> tuple[Floats, bool]:
     """Return an outcome's R credits and False, or its preferences by pair and True, checked."""
     if not isinstance(outcome, Outcome):
-        raise TallyError(
-            f"a tally adds up outcomes, and this is a {type(outcome).__name__}. Pass what `infer` returned."
-        )
+        raise TallyError(f"A tally adds outcomes; this is a {type(outcome).__name__}. Pass what `infer` returned.")
     size = len(rankers)
     shape = (size, size) if outcome.kind == "matrix" else (size,)
     values = np.asarray(outcome.values)
     if outcome.rankers != rankers and set(outcome.rankers) != set(rankers):
-        raise other_rankers("the outcome", outcome.rankers, rankers)
+        raise other_rankers("The outcome", outcome.rankers, rankers)
     if values.shape != shape or values.dtype.kind not in "fiu" or len(outcome.rankers) != size:
         raise TallyError(
-            f"the outcome of kind {outcome.kind!r} holds {values.dtype} values of shape {values.shape}; for {size} "
-            f"rankers expected numbers of shape {shape}. Was it made by hand?"
+            f"The outcome of kind {outcome.kind!r} holds {values.dtype} values of shape {values.shape}; expected "
+            f"numbers of shape {shape} for {size} rankers. Use the outcome that `infer` returned."
         )
     values = values.astype(np.float64, copy=False)
-    # Written so that a NaN fails it as well.
+    # Negated so that NaN fails, too.
     if not (np.abs(values) <= LARGEST).all():
         raise TallyError(
-            f"the outcome holds {values[~(np.abs(values) <= LARGEST)].flat[0]}; expected finite numbers of at most "
-            f"{LARGEST:g}. Look at the method that inferred it."
+            f"The outcome holds {values[~(np.abs(values) <= LARGEST)].flat[0]}; expected finite numbers of at most "
+            f"{LARGEST:g}. Check the method that inferred it."
         )
     if outcome.rankers != rankers:
         order = [outcome.rankers.index(name) for name in rankers]
@@ -57,8 +55,8 @@ def read_outcome(outcome: Outcome, rankers: tuple[str, ...]) -> tuple[Floats, bo
         return values, False
     if outcome.kind == "matrix" and (np.abs(values + values.T) > 1e-9 * np.abs(values).max()).any():
         raise TallyError(
-            "the outcome's matrix is not antisymmetric; ranker n over m is expected to be minus m over n. "
-            "Look at the method that inferred it."
+            "The outcome's matrix is not antisymmetric; expected [n, m] to be minus [m, n]. Check the method that "
+            "inferred it."
         )
     matrix = values if outcome.kind == "matrix" else Outcome(rankers, outcome.kind, values).preferences
     return matrix[pair_positions(size)], True
@@ -70,27 +68,27 @@ def as_pairs(values: Floats, by_pair: bool) -> Floats:
 
 
 def checked_rankers(rankers: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of at least two rankers, each of its own."""
+    """Return the names of at least two rankers, all different."""
     names = () if isinstance(rankers, str) or not isinstance(rankers, Sequence) else tuple(rankers)
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise TallyError(
-            f"rankers is {rankers!r}; expected the names of at least two rankers. Pass `impression.rankers`."
+            f"Rankers are {rankers!r}; expected the names of at least two rankers. Pass `impression.rankers`."
         )
     repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if repeated is not None:
-        raise TallyError(f"rankers names {repeated!r} twice; every ranker has a name of its own. Rename one.")
+        raise TallyError(f"Ranker {repeated!r} is named twice; names must be unique. Rename one.")
     return names
 
 
 def checked_count(name: str, value: object) -> int:
-    """Return a count that is an integer from 0."""
+    """Return a count that is a non-negative integer."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise TallyError(f"{name} is {value!r}; expected how many there were, an integer from 0.")
+        raise TallyError(f"The number of {name} is {value!r}; expected a non-negative integer.")
     return int(value)
 
 
 def other_rankers(what: str, found: Sequence[str], expected: Sequence[str]) -> TallyError:
-    """Return the error for what compares other rankers than a tally."""
+    """Return the error for something that compares other rankers than a tally."""
     return TallyError(
         f"{what} compares {', '.join(map(str, found))}; this tally compares {', '.join(expected)}. "
         "Use one tally for each set of rankers."
@@ -102,18 +100,18 @@ def plain_unit(unit: Hashable) -> Hashable:
     if isinstance(unit, np.generic):
         unit = unit.item()
     if isinstance(unit, float) and unit != unit:
-        raise TallyError("unit is NaN, a missing value; expected an id. Pass None where the user is not known.")
+        raise TallyError("The unit is NaN, a missing value; expected an id. Pass None if the user is unknown.")
     return unit
 
 
 def check_version(data: Mapping[str, Any], newest: int) -> None:
-    """Raise an error for a dictionary that is no tally, or that of a newer version."""
+    """Raise an error if a dictionary is not a tally, or one of a newer version."""
     if not isinstance(data, Mapping):
-        raise TallyError(f"a tally is read from a dictionary, not from a {type(data).__name__}. Parse its JSON first.")
+        raise TallyError(f"A tally is read from a dictionary, not from a {type(data).__name__}. Parse its JSON first.")
     version = data.get("version")
     if isinstance(version, int) and version > newest:
         raise TallyError(
-            f"this tally has format version {version}; this multileave reads up to {newest}. Upgrade multileave."
+            f"This tally has format version {version}; this version of multileave reads up to {newest}. Upgrade it."
         )
     if version != newest or isinstance(version, bool):
         raise malformed("version", version, str(newest))
@@ -123,8 +121,8 @@ def field_of(data: Mapping[str, Any], name: str, kind: type) -> Any:
     """Return a field of a dictionary, of this type."""
     if name not in data:
         raise TallyError(
-            f"the tally has no {name!r} where it has {', '.join(map(repr, data)) or 'nothing'}. "
-            "Is this a dictionary written by Tally.to_dict?"
+            f"The tally lacks {name!r}; it has {', '.join(map(repr, data)) or 'nothing'}. Pass a dictionary written by "
+            "Tally.to_dict."
         )
     value = data[name]
     if not isinstance(value, kind) or isinstance(value, bool):
@@ -133,7 +131,7 @@ def field_of(data: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def count_of(data: Mapping[str, Any], name: str) -> int:
-    """Return a field that is an integer from 0."""
+    """Return a field that is a non-negative integer."""
     value = field_of(data, name, int)
     if value < 0:
         raise malformed(name, value, "an integer from 0")
@@ -173,10 +171,9 @@ def _array(data: Mapping[str, Any], name: str) -> "np.ndarray[Any, Any]":
 
 
 def malformed(name: str, found: object, expected: str) -> TallyError:
-    """Return the error for a field that is not what a tally writes."""
+    """Return the error for a field that no tally writes."""
     shown = repr(found)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return TallyError(
-        f"the tally's {name!r} is {shown}; expected {expected}. "
-        "Is this a dictionary written by Tally.to_dict, unchanged?"
+        f"The tally's {name!r} is {shown}; expected {expected}. Pass a dictionary written by Tally.to_dict, unchanged."
     )

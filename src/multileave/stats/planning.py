@@ -1,14 +1,14 @@
-"""Planning: how many users it takes until a difference is seen, and how likely it is to be seen.
+"""Planning: how many users it takes to detect a difference, and with what power.
 
-The mean preference of U units has the standard error D / sqrt(U). A difference of size delta is called
-significant with the chance, its power, that a normal variable with mean delta sqrt(U) / D passes the
-interval's quantile (for few units: that noncentral t passes the quantile of t). For a confidence
-sequence it is the chance at the last look; looking before can only add to it.
+The mean preference of U units has the standard error D / sqrt(U). The power to detect a difference of size delta is the
+probability that a normal variable with mean delta sqrt(U) / D exceeds the interval's quantile (with few units: that
+noncentral t exceeds the quantile of t). For a confidence sequence it is the power at the last look; earlier looks can
+only add to it.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from multileave.errors import TallyError
 from multileave.outcome import Floats
 from multileave.stats.intervals.clustered import t_quantile
 from multileave.stats.intervals.confidence_sequence import boundary
-from multileave.stats.intervals.moments import Moments
+from multileave.stats.intervals.moments import Moments, pair_positions
 from multileave.stats.verdict.rules import Rules
 
-__all__ = ["Design", "Plan", "plan", "power", "units_to_decide"]
+if TYPE_CHECKING:
+    from multileave.stats.tally.tally import Tally
+
+__all__ = ["Design", "Plan", "plan", "plan_pairs", "power", "units_to_decide"]
 
 POWER = 0.8
 MOST_UNITS = 10**12
@@ -27,12 +30,12 @@ MOST_UNITS = 10**12
 
 @dataclass(frozen=True)
 class Design:
-    """What one more unit brings for a pair of rankers.
+    """What one more unit contributes for a pair of rankers.
 
     deviation: D, the standard error of the mean preference per impression times sqrt(U).
     impressions: the mean number of impressions of a unit.
-    clock: how many single impressions' worth of variance a unit adds.
-    effective: effective units per unit, (sum n_u)^2 / sum n_u^2 / U.
+    clock: the variance that a unit adds, in units of a single impression's.
+    effective: the effective sample size per unit, (sum n_u)^2 / sum n_u^2 / U.
     """
 
     deviation: float
@@ -44,10 +47,10 @@ class Design:
     def assumed(
         cls, deviation: float, impressions: float = 1.0, *, correlation: float = 0.1, spread: float = 0.0
     ) -> "Design":
-        """Return the design for a standard deviation of single impressions' preference.
+        """Return the design for an assumed standard deviation of a single impression's preference.
 
-        impressions: the mean per unit, n. spread: the standard deviation of that number over its mean.
-        correlation: how alike two impressions of one unit are, r. Then
+        impressions: the mean per unit, n. spread: the standard deviation of that number, divided by its mean.
+        correlation: between two impressions of one unit, r. Then
 
             D^2 = deviation^2 ((1 - r) / n + r (1 + spread^2)).
 
@@ -62,7 +65,7 @@ class Design:
         ):
             if not _is_number(value) or not least <= value <= most or (value == 0.0 and name == "standard deviation"):
                 above = "above 0" if name == "standard deviation" else f"from {least:g} to {most:g}"
-                raise TallyError(f"the {name} is {value!r}; expected a number {above}.")
+                raise TallyError(f"The {name} is {value!r}; expected a number {above}.")
         per_unit = (1.0 - correlation) / impressions + correlation * (1.0 + spread**2)
         return cls(
             deviation * math.sqrt(per_unit), impressions, per_unit * impressions**2, 1.0 / (1.0 + spread**2)
@@ -70,7 +73,7 @@ class Design:
 
     @classmethod
     def of_moments(cls, moments: Moments) -> "list[Design | None]":
-        """Return the design of each pair as a tally found it; None where nothing varies."""
+        """Return the design of each pair as found in a tally; None if nothing varies."""
         visits = moments.impressions / moments.units
         deviations = moments.errors * math.sqrt(moments.units)
         return [
@@ -81,10 +84,10 @@ class Design:
 
 @dataclass(frozen=True)
 class Plan:
-    """How many units it takes; `str()` says it in a sentence.
+    """How many units it takes; `str()` is a sentence.
 
-    effect: the difference to see, in mean preference per impression.
-    units, impressions: how many it takes. comparisons: how many pairs share the chance of a false alarm.
+    effect: the difference to detect, in mean preference per impression.
+    units, impressions: how many it takes. comparisons: the number of pairs to correct for (Bonferroni).
     """
 
     effect: float
@@ -97,14 +100,14 @@ class Plan:
     design: Design
 
     def __str__(self) -> str:
-        looks = "looking as often as you like" if self.interval == "anytime" else "one look at the end"
+        looks = "with any number of looks" if self.interval == "anytime" else "with one look at the end"
         pairs = f", {self.comparisons} pairs (Bonferroni)" if self.comparisons > 1 else ""
         who = f"{self.units:,} users ({self.impressions:,} impressions)"
         if self.design.impressions == 1.0:
             who = f"{self.units:,} users or impressions"
         return (
-            f"about {who} to see a preference of {self.effect:g} per impression with {100 * self.power:g} % power at "
-            f"{100 * self.confidence:g} % confidence, {looks}{pairs}"
+            f"about {who} to detect a preference of {self.effect:g} per impression with {100 * self.power:g} % power "
+            f"at {100 * self.confidence:g} % confidence, {looks}{pairs}"
         )
 
     def curve(self, points: int = 60) -> list[tuple[int, float]]:
@@ -130,7 +133,7 @@ class Plan:
 
 
 def power(design: Design, effect: float, units: float, rules: Rules, comparisons: int = 1) -> float:
-    """Return the chance that a difference of this size is significant with that many units.
+    """Return the probability that a difference of this size is significant with that many units.
 
     >>> round(power(Design(1.0), 0.1, 785, Rules()), 3)
     0.799
@@ -158,38 +161,76 @@ def plan(
     interval: str = "clustered",
     comparisons: int = 1,
 ) -> Plan:
-    """Return how many units it takes until a preference of this size per impression is seen.
+    """Return how many units it takes to detect a preference of this size per impression.
 
     >>> print(plan(Design(1.0), 0.1))
-    about 787 users or impressions to see a preference of 0.1 per impression with 80 % power at 95 % confidence, one
-    look at the end
+    about 787 users or impressions to detect a preference of 0.1 per impression with 80 % power at 95 % confidence,
+    with one look at the end
     """
     if not _is_number(effect) or effect == 0.0:
         raise TallyError(
-            f"the effect is {effect!r}; expected the preference per impression that is to be seen, a number other "
-            "than 0. How large a difference would matter?"
+            f"The effect is {effect!r}; expected the preference per impression to detect, a number other than 0. "
+            "Choose the smallest difference that would matter."
         )
     if not _is_number(power) or not 0.05 < power < 1.0:
-        raise TallyError(f"the power is {power!r}; expected a number between 0.05 and 1, such as 0.8.")
+        raise TallyError(f"The power is {power!r}; expected a number between 0.05 and 1, such as 0.8.")
     if isinstance(comparisons, bool) or not isinstance(comparisons, int) or comparisons < 1:
-        raise TallyError(f"comparisons is {comparisons!r}; expected the number of pairs, from 1.")
+        raise TallyError(f"The number of comparisons is {comparisons!r}; expected a number of pairs, at least 1.")
     rules = Rules(confidence, interval)
     if power <= (1.0 - rules.confidence) / comparisons:
-        raise TallyError(f"the power is {power!r}, the chance of a false alarm or less. Ask for more, such as 0.8.")
+        raise TallyError(f"The power is {power!r}, no more than the significance level. Choose more, such as 0.8.")
     units = _fewest(design, abs(effect), power, rules, comparisons)
     if units is None:
         raise TallyError(
-            f"a preference of {effect:g} per impression takes more than {MOST_UNITS:g} users; the standard deviation "
-            f"of a user's mean is {design.deviation:g}. Look for a larger difference."
+            f"A preference of {effect:g} per impression takes more than {MOST_UNITS:g} users to detect, as the "
+            f"standard deviation of a user's mean is {design.deviation:g}. Choose a larger effect."
         )
     impressions = math.ceil(units * design.impressions)
     return Plan(abs(effect), units, impressions, rules.confidence, power, interval, comparisons, design)
 
 
-def units_to_decide(moments: Moments, rules: Rules, comparisons: int) -> Floats:
-    """Return about how many units in all it takes to see each preference, (P,), if it stays as large as it is.
+def plan_pairs(
+    tally: "Tally",
+    effect: float | None = None,
+    *,
+    pair: tuple[str, str] | None = None,
+    comparisons: int | None = None,
+    **options: Any,
+) -> list[tuple[tuple[str, str], Plan]]:
+    """Return a plan for each pair of a tally whose preferences vary, by the number of units.
 
-    With the variance there is and a chance of 80 %; infinite where there is no preference.
+    effect: the preference to detect; by default the one each pair has. pair: plan for these two rankers only.
+    comparisons: the number of pairs to correct for, by default all of the tally's. options: of `plan`.
+    """
+    tally.check_units("a plan")
+    moments = tally.moments()
+    if pair is not None:
+        tally.verdict().pair(*pair)  # raises an error if it names no two rankers of the tally
+    found, without = [], []
+    comparisons = len(moments.totals) if comparisons is None else comparisons
+    pairs = zip(*pair_positions(len(tally.rankers)), Design.of_moments(moments), moments.means.tolist(), strict=True)
+    for n, m, design, mean in pairs:
+        names = (tally.rankers[n], tally.rankers[m])
+        if pair is not None and set(pair) != set(names):
+            continue
+        size = mean if effect is None else effect
+        if design is None or size == 0.0:
+            without.append(" and ".join(names))
+        else:
+            found.append((names, plan(design, size, comparisons=comparisons, **options)))
+    if not found:
+        raise TallyError(
+            f"The tally's {moments.impressions:,} impressions show no preference between {'; '.join(without)}, so the "
+            "variance of preferences is unknown. Check that clicks are logged, or plan from an assumed effect and "
+            "standard deviation."
+        )
+    return sorted(found, key=lambda one: one[1].units)
+
+
+def units_to_decide(moments: Moments, rules: Rules, comparisons: int) -> Floats:
+    """Return about how many units in all it takes until each preference, (P,), is significant if it stays as large.
+
+    With the current variance and 80 % power; infinite if there is no preference.
     """
     from scipy.special import ndtri
 
@@ -202,7 +243,7 @@ def units_to_decide(moments: Moments, rules: Rules, comparisons: int) -> Floats:
     needed = (ratios * (critical + chance)) ** 2
     if rules.interval == "anytime":
         per_unit = moments.clocks / moments.units
-        for _ in range(60):  # halfway each time, as before its time the boundary falls as fast as units are added
+        for _ in range(60):  # damped, as early on the boundary falls as fast as units are added
             clocks = np.clip(needed * per_unit, 1e-3, 1e30)
             step = ratios * (boundary(clocks, alpha, rules.tuned_for) + chance)
             needed = np.sqrt(needed) * step
@@ -210,7 +251,7 @@ def units_to_decide(moments: Moments, rules: Rules, comparisons: int) -> Floats:
 
 
 def _fewest(design: Design, effect: float, wanted: float, rules: Rules, comparisons: int) -> int | None:
-    """Return the least number of units with the wanted power; it rises with units, but for the first few."""
+    """Return the least number of units with this power, which increases with units except for the first few."""
     high = 2
     while power(design, effect, high, rules, comparisons) < wanted:
         high *= 2

@@ -1,7 +1,7 @@
 """Plots of verdicts and plans: forest, matrix, preference over time, power.
 
-Matplotlib is used through its objects, never through pyplot, so nothing is shown or kept behind one's
-back; each function returns a Figure, which a notebook shows and `save` writes.
+Matplotlib's objects are used, never pyplot, so there is no global state; each function returns a Figure, which a
+notebook shows and `save` writes.
 """
 
 import math
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["forest", "matrix", "over_time", "power_curve", "save"]
 
-DECIDED, OPEN, BAND, GREY = "#0072B2", "#8C8C8C", "#56B4E9", "#666666"
-MOST_PAIRS = 120  # of a forest that can still be read
+SIGNIFICANT, OPEN, BAND, GREY = "#0072B2", "#8C8C8C", "#56B4E9", "#666666"
+MOST_PAIRS = 120  # in a readable forest plot
 
 STYLE: Any = {
-    "text.parse_math": False,  # a name with a dollar sign is shown as it is
+    "text.parse_math": False,  # so that a name with a dollar sign is shown as is
     "font.size": 9.0,
     "axes.linewidth": 0.6,
     "xtick.major.width": 0.6,
@@ -39,15 +39,14 @@ def forest(verdict: Verdict) -> "Figure":
     pairs = [pair if pair.preference >= 0 else pair.reversed for pair in verdict.pairs]
     if len(pairs) > MOST_PAIRS:
         raise TallyError(
-            f"there are {len(pairs)} pairs, too many for a forest plot (at most {MOST_PAIRS}). Use `matrix`, or fewer "
-            "rankers."
+            f"There are {len(pairs)} pairs; a forest plot holds at most {MOST_PAIRS}. Use `matrix`, or fewer rankers."
         )
     pairs.sort(key=lambda pair: pair.preference)
     with _style():
         figure = _figure(6.6, 0.95 + 0.26 * len(pairs))
         axes: Axes = figure.subplots()
         for y, pair in enumerate(pairs):
-            colour = DECIDED if pair.significant else OPEN
+            colour = SIGNIFICANT if pair.significant else OPEN
             axes.plot([pair.low, pair.high], [y, y], color=colour, lw=1.6, solid_capstyle="butt")
             axes.plot([pair.preference], [y], "o", color=colour, ms=4.5,
                       mfc=colour if pair.significant else "white")  # fmt: skip
@@ -96,12 +95,12 @@ def matrix(verdict: Verdict) -> "Figure":
 
 
 def over_time(verdicts: Sequence[Verdict], first: str, second: str) -> "Figure":
-    """Return how the preference for one ranker over another and its band developed, look by look.
+    """Return the preference for one ranker over another and its interval over time, look by look.
 
-    verdicts: one for each look, in order, all of the same kind of interval.
+    verdicts: one per look, in order, all with the same kind of interval.
     """
     if len(verdicts) < 2:
-        raise TallyError(f"there are {len(verdicts)} verdicts; a development takes two or more, one for each look.")
+        raise TallyError(f"There are {len(verdicts)} verdicts; a curve over time needs two or more, one per look.")
     pairs = [verdict.pair(first, second) for verdict in verdicts]
     shown = [verdict.impressions for verdict in verdicts]
     with _style():
@@ -109,16 +108,16 @@ def over_time(verdicts: Sequence[Verdict], first: str, second: str) -> "Figure":
         axes: Axes = figure.subplots()
         low, high = ([getattr(pair, name) for pair in pairs] for name in ("low", "high"))
         axes.fill_between(shown, low, high, color=BAND, alpha=0.35, lw=0)
-        axes.plot(shown, [pair.preference for pair in pairs], color=DECIDED, lw=1.4)
+        axes.plot(shown, [pair.preference for pair in pairs], color=SIGNIFICANT, lw=1.4)
         axes.axhline(0.0, color=GREY, lw=0.8)
         decided = next((n for n, pair in zip(shown, pairs, strict=True) if pair.significant), None)
         if decided is not None:
             axes.axvline(decided, color="#D55E00", lw=0.9, ls=(0, (4, 2)))
             axes.annotate(
-                f"decided at {decided:,}", (decided, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -10),
+                f"significant at {decided:,}", (decided, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -10),
                 textcoords="offset points", color="#D55E00", fontsize=8.0,
             )  # fmt: skip
-        # The band of the first looks, wide as it is, would hide all that follows.
+        # The wide intervals of the first looks would hide everything else.
         settled = [pair for n, pair in zip(shown, pairs, strict=True) if n >= 0.08 * shown[-1]] or pairs
         edge = 1.1 * max(max(abs(pair.low), abs(pair.high)) for pair in settled)
         axes.set_ylim(max(-edge, min(1.2 * min(low), 0.0)), min(edge, max(1.2 * max(high), 0.0)))
@@ -132,12 +131,12 @@ def over_time(verdicts: Sequence[Verdict], first: str, second: str) -> "Figure":
 
 
 def power_curve(plan: Plan) -> "Figure":
-    """Return the chance that the difference is seen, over the number of users."""
+    """Return the power to detect the difference, over the number of users."""
     points = plan.curve()
     with _style():
         figure = _figure(5.6, 3.4)
         axes: Axes = figure.subplots()
-        axes.plot([units for units, _ in points], [chance for _, chance in points], color=DECIDED, lw=1.6)
+        axes.plot([units for units, _ in points], [chance for _, chance in points], color=SIGNIFICANT, lw=1.6)
         axes.plot([plan.units], [plan.power], "o", color="#D55E00", ms=5)
         axes.plot(
             [points[0][0], plan.units, plan.units], [plan.power, plan.power, 0.0], color="#D55E00", lw=0.8, ls="--"
@@ -154,10 +153,10 @@ def power_curve(plan: Plan) -> "Figure":
         axes.minorticks_off()
         axes.set_xlabel("users")
         axes.set_ylabel("power")
-        looks = "valid at any time, at the last look" if plan.interval == "anytime" else "one look"
+        looks = "last of any number of looks" if plan.interval == "anytime" else "one look"
         pairs = f", {plan.comparisons} pairs" if plan.comparisons > 1 else ""
         axes.set_title(
-            f"chance to see {plan.effect:g} per impression, {100 * plan.confidence:g} % confidence, {looks}{pairs}",
+            f"power to detect {plan.effect:g} per impression, {100 * plan.confidence:g} % confidence, {looks}{pairs}",
             loc="left", fontsize=9.0,
         )  # fmt: skip
         axes.grid(axis="y", color="#dddddd", lw=0.6)
@@ -166,18 +165,16 @@ def power_curve(plan: Plan) -> "Figure":
 
 
 def save(figure: "Figure", path: str | Path) -> Path:
-    """Write a figure as its suffix says, .png, .pdf or .svg, without a date in it."""
+    """Write a figure as .png, .pdf or .svg, by the suffix, without a date."""
     target = Path(path)
     if target.suffix not in (".png", ".pdf", ".svg"):
-        raise TallyError(
-            f"a figure cannot be written to {str(target)!r}; expected a name ending in .png, .pdf or .svg."
-        )
+        raise TallyError(f"A figure cannot be written to {str(target)!r}. Choose a name ending in .png, .pdf or .svg.")
     metadata: dict[str, Any] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}[target.suffix]
     try:
         with _style():
             figure.savefig(target, dpi=160, metadata=metadata)
     except OSError as error:
-        raise TallyError(f"{target} cannot be written: {error.strerror}. Choose another place.") from error
+        raise TallyError(f"{target} cannot be written: {error.strerror}. Choose another path.") from error
     return target
 
 
@@ -192,7 +189,7 @@ def _style() -> Any:
         import matplotlib
         import matplotlib.figure
     except ImportError as error:
-        raise MissingExtra("figures need Matplotlib, which is absent: pip install 'multileave[stats]'") from error
+        raise MissingExtra("Figures need Matplotlib, which is missing: pip install 'multileave[stats]'") from error
     return matplotlib.rc_context(STYLE)
 
 

@@ -1,13 +1,13 @@
-"""The engine: impressions by the million, each one draw -> clicks -> credit in a single compiled loop.
+"""The engine: millions of impressions, each one draw -> clicks -> credit, in a single compiled loop.
 
-`simulate` is compiled once per method, with the method's and the user's own kernels in the place of
-`draw`, `click`, `credit` and what follows from them: there is no second implementation of a method. What
-an impression touches lies together in memory: for every query a block of int32 and some rows of R int32,
+`simulate` is compiled once per method, with the method's and the user's own kernels in place of `draw`, `click` and
+`credit`: there is no second implementation of a method. What an impression reads is contiguous in memory: for every
+query a block of int32 and some rows of R int32,
 
     depth, U | entering (depth) | labels (U)          lengths | top, transposed (depth) | ranks (U)
 
-of the U documents that some ranker places in the ranks that the method's draw reads (k or k + 1 of
-them; for pm all). So the time of an impression does not depend on the documents of a query, pm apart.
+of the U documents that some ranker places within the ranks that the method's draw reads (k or k + 1 of them; for pm
+all). So except for pm, the time of an impression does not depend on the number of documents of a query.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ __all__ = ["Packed", "Simulation", "User", "pack", "simulate"]
 
 
 class User(Protocol):
-    """A model of who clicks what; `multileave.clicks.cascade` says how its kernel is called."""
+    """A click model; `multileave.clicks.cascade` documents how its kernel is called."""
 
     @property
     def grades(self) -> int:
-        """How many grades of relevance the user tells apart."""
+        """How many grades of relevance the user distinguishes."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class User(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Packed:
-    """The queries' blocks and rows one after another, where each query starts, and the most documents of one.
+    """The queries' blocks and rows one after another, where each query starts, and the most documents of a query.
 
     blocks: int32, flat. rows: int32 (N, R). starts: int64 (Q, 2), of the blocks and of the rows.
     ideals: (Q,), the DCG of the best page of each query.
@@ -65,12 +65,12 @@ class Packed:
 
 
 def pack(data: QuerySet, method: Method, k: int) -> Packed:
-    """Keep of every query what the method's draw and credit read for a page of k."""
+    """Pack what the method's draw and credit read of every query, for a page of k."""
     longest, where = np.unique(data.longest, return_inverse=True)
     depths = np.array([min(method.read_depth(k, int(n)), int(n)) for n in longest], dtype=np.int64)[where]
     rankers = len(data.rankers)
     most = depths + np.minimum(data.sizes, rankers * depths)
-    blocks = np.empty(int((2 + most).sum()), dtype=np.int32)  # its unused end is never touched, so costs nothing
+    blocks = np.empty(int((2 + most).sum()), dtype=np.int32)  # the unused end is never touched, so it costs nothing
     rows = np.empty((int((1 + most).sum()), rankers), dtype=np.int32)
     starts = np.empty((len(data), 2), dtype=np.int64)
     number = np.empty(int(data.sizes.max()), dtype=np.int32)
@@ -82,7 +82,7 @@ def pack(data: QuerySet, method: Method, k: int) -> Packed:
 
 @kernel
 def pack_queries(offsets, labels, rankings, lengths, depths, blocks, rows, starts, number):  # type: ignore[no-untyped-def]
-    """Fill blocks, rows and starts; return the lengths of the first two and the most documents of a query."""
+    """Fill blocks, rows and starts; return the lengths of the first two, and the most documents of a query."""
     rankers = rows.shape[1]
     end = 0
     row = 0
@@ -125,32 +125,17 @@ def pack_queries(offsets, labels, rankings, lengths, depths, blocks, rows, start
     return end, row, most
 
 
-def draw(*arguments: Any) -> int:
-    """Stand for a method's draw kernel in `simulate`."""
+def placeholder(*arguments: Any) -> int:
+    """Stand for a kernel that `Simulation` binds: the method's draw and credit, the user's click, and others below."""
     return 0
 
 
-def click(*arguments: Any) -> int:
-    """Stand for a user's kernel in `simulate`."""
-    return 0
-
-
-def credit(*arguments: Any) -> None:
-    """Stand for a method's credit kernel in `simulate`."""
-
-
-def keep(*arguments: Any) -> int:
-    """Stand for `keep_read` or `keep_all` in `simulate`."""
-    return 0
-
-
-def add(*arguments: Any) -> None:
-    """Placeholder in `simulate` for what adds up preferences of the method's kind, and their squares."""
+draw = click = credit = keep = add = placeholder
 
 
 @kernel
 def keep_all(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
-    """Return that all drawn documents are read."""
+    """Keep all drawn documents."""
     return len(shown)
 
 
@@ -158,9 +143,9 @@ def keep_all(shown, clicks, entering, below, late):  # type: ignore[no-untyped-d
 def keep_read(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
     """Move the documents that credit reads to the front of `shown`, and return how many they are.
 
-    below: how many documents below the last click it reads, -1 for all. late: whether of these it reads
-    the ones that no ranker places as high as the last click. `entering` tells them by their numbers, so
-    that their ranks, which are far apart in memory, need not be touched.
+    below: how many documents below the last click it reads, -1 for all. late: whether it reads those of them that no
+    ranker places as high as the last click. `entering` identifies these by their numbers, so that their ranks, which
+    are far apart in memory, need not be read.
     """
     m = len(shown)
     last = m - 1
@@ -179,13 +164,12 @@ def keep_read(shown, clicks, entering, below, late):  # type: ignore[no-untyped-
 
 @kernel
 def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, values, sums, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Show pages for queries chosen uniformly, and add up what the clicks say and how good the pages are.
+    """Show pages for queries chosen uniformly, and add up preferences and the quality of pages.
 
-    packed: blocks, rows, starts and ideals, see `Packed`, and the gains and discounts of DCG. k: results on a page.
-    reads: 1 or 0 for whether the draw reads ranks, and whether credit reads ranks and notes; how many
-        documents below the last click credit reads, -1 for all; 1 or 0 for whether it reads late ones
-        among them, see `Method`.
-    scratch: shown, note, stat, labels, clicks and drawn, which has a row of ranks for each drawn document.
+    packed: blocks, rows, starts and ideals, see `Packed`, and the gains and discounts of DCG. k: results per page.
+    reads: 1 or 0 for whether the draw reads ranks, and whether credit reads ranks and notes; how many documents below
+        the last click credit reads, -1 for all; 1 or 0 for whether it reads late ones among them, see `Method`.
+    scratch: shown, note, stat, labels, clicks and drawn, which has a row of ranks per drawn document.
     out: one impression's credits, (R,) or (R, R) for a matrix; values: the same memory, (1, R) or (R, R).
     sums: total and squares, of the shapes that `add` takes, and DCG and NDCG of the pages.
     """
@@ -237,11 +221,11 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
 
 
 class Simulation:
-    """One method shown to simulated users, impression after impression.
+    """One method with simulated users, impression after impression.
 
-    data: queries, labels and rankings. method: a method or its name. user: who clicks, such as
-    `multileave.clicks.user("navigational")`. k: results on a page. packed: what `pack` returned for these
-    data, this method and this k, for simulations that share it.
+    data: queries, labels and rankings. method: a method or its name. user: a click model, such as
+    `multileave.clicks.user("navigational")`. k: results per page. packed: what `pack` returned for these data, this
+    method and this k, to share it between simulations.
 
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
@@ -265,15 +249,15 @@ class Simulation:
         self.method = get_method(method)
         rankers = len(data.rankers)
         if rankers < 2:
-            raise DataError(f"there is {rankers} ranker in the data; a comparison takes two or more.")
+            raise DataError(f"The data have {rankers} ranker; a comparison needs two or more.")
         self.method.check_rankers(rankers)
         if user.grades < data.grades:
             raise DataError(
-                f"the data have {data.grades} grades of relevance and the user knows {user.grades}. "
-                f"Use a user for {data.grades} grades."
+                f"The data have {data.grades} grades of relevance, but the user model only {user.grades}. Use one for "
+                f"{data.grades} grades."
             )
         if k < 1:
-            raise DataError(f"k is {k}; expected an integer from 1, the number of results on a page.")
+            raise DataError(f"k is {k}; expected the number of results per page, at least 1.")
         self.user = user
         self.k = k
         self.impressions = 0
@@ -311,10 +295,10 @@ class Simulation:
 
     @property
     def preferences(self) -> Floats:
-        """The sum of all impressions' preferences, (R, R): [n, m] > 0 where ranker n is preferred to m."""
+        """The sum of all impressions' preferences, (R, R): [n, m] > 0 if ranker n is preferred to m."""
         if self.method.outcome == "difference":
             return preference_matrix("difference", self._total[0])
-        return self._total - self._total.T  # wins less losses; of a matrix the upper triangle is kept
+        return self._total - self._total.T  # wins minus losses; of a matrix only the upper triangle is summed
 
     @property
     def variances(self) -> Floats:
@@ -336,7 +320,7 @@ class Simulation:
 
     @property
     def ndcg_shown(self) -> float:
-        """The mean NDCG of the pages that users saw, of queries without relevant documents 0."""
+        """The mean NDCG of the pages that users saw; 0 for queries without relevant documents."""
         return float(self._quality[1] / max(self.impressions, 1))
 
     def compile(self) -> None:
@@ -344,17 +328,17 @@ class Simulation:
         self._advance(0)
 
     def run(self, impressions: int, checkpoints: Sequence[int] = ()) -> Floats:
-        """Simulate that many more impressions; return the preferences at some counts on the way.
+        """Simulate that many more impressions; return the preferences at checkpoints, (checkpoints, R, R).
 
-        checkpoints: rising numbers of impressions since the start. The result is (checkpoints, R, R).
+        checkpoints: increasing numbers of impressions since the start.
         """
         if impressions < 0:
-            raise DataError(f"impressions is {impressions}; expected a number from 0.")
+            raise DataError(f"The number of impressions is {impressions}; expected 0 or more.")
         end = self.impressions + impressions
         steps = [self.impressions, *checkpoints, end]
         if sorted(steps) != steps:
             raise DataError(
-                f"checkpoints are {list(checkpoints)}; expected rising numbers from {self.impressions} to {end}."
+                f"Checkpoints are {list(checkpoints)}; expected increasing numbers from {self.impressions} to {end}."
             )
         rankers = self._values.shape[1]
         kept = np.empty((len(checkpoints), rankers, rankers))

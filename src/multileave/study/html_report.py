@@ -1,7 +1,7 @@
-"""The report of a study: tables, figures and one HTML page with all of it and the settings that made it.
+"""The report of a study: tables, figures, and one HTML page with all of it and the settings.
 
-The page is a single file: figures are within it, nothing is fetched, and no script runs. Whatever comes
-from outside (names of methods, of data sets, settings) is escaped.
+The page is a single file with embedded figures; it loads nothing and runs no script. All text from outside (names of
+methods, data sets, settings) is escaped. It is built without a template engine, which studies otherwise do not need.
 """
 
 import base64
@@ -10,7 +10,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from multileave.stats import Verdict
@@ -18,6 +20,7 @@ from multileave.study.plots import error_figure, power_figure, require_matplotli
 from multileave.study.power import LEVEL, POWER
 from multileave.study.results import RunResult, main_truth, write_aside
 from multileave.study.summaries import BASE, Summary, summarise
+from multileave.study.systems import RunComparison
 from multileave.study.table_formats import FLOOR, MARKS, Cell, Table, to_csv, to_latex, to_markdown
 from multileave.study.tables import TRUTHS, make_tables
 from multileave.version import __version__
@@ -27,7 +30,7 @@ __all__ = ["Picture", "html_page", "write_report"]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the page: an SVG, its width in inches, its caption, and words for those who cannot see it."""
+    """A figure of the page: an SVG, its width in inches, its caption and its alternative text."""
 
     svg: bytes
     width: float
@@ -43,36 +46,37 @@ def write_report(
     against: str = "ppm",
     paired: bool = False,
     command: Sequence[str] | str | None = None,
-    first: Sequence[Table] = (),
-    verdicts: Mapping[str, Verdict] | None = None,
+    compared: RunComparison | None = None,
     base: str = BASE,
     power: float = POWER,
     level: float = LEVEL,
 ) -> list[Path]:
-    """Write all that a study found into a folder, and return the files.
+    """Write the report of a study into a folder, and return the files.
 
-    results: those of one study. settings: what made them, as shown on the page.
-    against, paired: the tests of significance, see `multileave.study.tables.make_tables`.
-    command: the command line that made them, by default settings["command"].
-    first: tables before all others. verdicts: by name, such as that of the user.
+    results: those of one study. settings: shown on the page.
+    against, paired: of the significance tests, see `multileave.study.tables.make_tables`.
+    command: the command line of the study, by default settings["command"].
+    compared: the comparison of run files, whose table and verdicts come first.
     base, power, level: of impressions to a verdict, see `multileave.study.summaries.summarise`.
 
-    Files: tables.md, tables.tex, results.csv (a line per data set, user, number of rankers and method),
-    summary.json (the same, with settings and version), for each number of rankers R power-R-rankers.png and .pdf and
-    errors-R-rankers.png and .pdf, and index.html. Tables come first: they are there even if Matplotlib, for the
-    rest, is not.
+    Files: tables.md, tables.tex, results.csv (a line per data set, user, number of rankers and method), summary.json
+    (the same, with settings and version), power-R-rankers.png and .pdf and errors-R-rankers.png and .pdf for each
+    number of rankers R, and index.html. Tables are written first, so they exist even if Matplotlib is missing.
     """
     results = list(results)
     out = Path(out)
     test: Any = {"base": base, "power": power, "level": level}
     summaries = summarise(results, **test)
-    tables = [*first, *make_tables(results, against=against, paired=paired, **test)]
-    judged = verdicts or {}
+    tables = make_tables(results, against=against, paired=paired, **test)
+    verdicts = {}
+    if compared is not None:
+        tables = [compared.table, *tables]
+        verdicts = {f"{user} users, by {compared.method}": verdict for user, verdict in compared.verdicts.items()}
     document = {
         "version": __version__,
         "settings": _plain(settings),
         "results": [summary.to_dict() for summary in summaries],
-        **({"verdicts": {name: verdict.to_dict() for name, verdict in judged.items()}} if judged else {}),
+        **({"verdicts": {name: verdict.to_dict() for name, verdict in verdicts.items()}} if verdicts else {}),
     }
     written: list[Path] = []
 
@@ -99,13 +103,13 @@ def write_report(
         words = {
             "power": (
                 "Impressions to a verdict (median over pairs, with quartiles) against NDCG of the pages shown, "
-                f"{rankers} rankers. Right and low is best; dashed: the mean of the rankers' own pages.",
-                f"Impressions to a verdict against the quality of pages for {rankers} rankers, as in the tables.",
+                f"{rankers} rankers. Bottom right is best; dashed: the mean of the rankers' own pages.",
+                f"Impressions to a verdict against page quality for {rankers} rankers, as in the tables.",
             ),
             "errors": (
                 f"Binary error against {TRUTHS[truth]} over impressions, {rankers} rankers. Bands: 95 % interval of "
                 f"the mean over runs.{' Dashed: the floor.' if truth == 'heldout' else ''}",
-                f"Binary error over impressions for {rankers} rankers; the tables hold the values at the end.",
+                f"Binary error over impressions for {rankers} rankers; the tables hold the final values.",
             ),
         }
         pictures[rankers] = [
@@ -113,7 +117,7 @@ def write_report(
         ]
     if command is None:
         command = settings.get("command")
-    write("index.html", html_page(tables, pictures, summaries, settings, command=command, verdicts=judged))
+    write("index.html", html_page(tables, pictures, summaries, settings, command=command, verdicts=verdicts))
     return written
 
 
@@ -126,8 +130,8 @@ def html_page(
     command: Sequence[str] | str | None = None,
     verdicts: Mapping[str, Verdict] | None = None,
 ) -> str:
-    """Return the page as one document of HTML; tables and pictures are put together by number of rankers."""
-    title = _text(settings.get("title", "A study of comparison methods"))
+    """Return the page as one HTML document, with tables and pictures grouped by number of rankers."""
+    title = _text(settings.get("title", "Study of comparison methods"))
     parts = [_introduction(summaries), *([_html_verdicts(verdicts)] if verdicts else [])]
     numbers = sorted({summary.rankers for summary in summaries})
     for rankers in numbers:
@@ -142,7 +146,8 @@ def html_page(
                 parts += map(_html_picture, pictures.get(rankers, ()))
         parts.append("</section>")
     parts.append(_made_by({key: value for key, value in settings.items() if key not in ("title", "command")}, command))
-    return PAGE.format(title=title, style=STYLE, body="\n".join(parts), version=escape(__version__))
+    page = Template((files("multileave.study") / "report.html").read_text(encoding="utf-8"))
+    return page.substitute(title=title, body="\n".join(parts), version=escape(__version__))
 
 
 def _introduction(summaries: Sequence[Summary]) -> str:
@@ -155,7 +160,7 @@ def _introduction(summaries: Sequence[Summary]) -> str:
         "Data": ", ".join(datasets),
         "Methods": ", ".join(methods),
         "Users": ", ".join(users),
-        "Runs": f"{runs:,}, with {impressions:,} impressions in all",
+        "Runs": f"{runs:,}, with {impressions:,} impressions in total",
     }
     items = "".join(f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
     return f'<dl class="facts">{items}</dl>'
@@ -166,7 +171,7 @@ def _html_verdicts(verdicts: Mapping[str, Verdict]) -> str:
         f"<p><strong>{_text(name)}</strong>: {_text(verdict.sentence)}.</p>\n" for name, verdict in verdicts.items()
     )
     warnings = dict.fromkeys(warning for verdict in verdicts.values() for warning in verdict.warnings)
-    noted = "".join(f'<p class="note">Warning: {_text(warning)}.</p>\n' for warning in warnings)
+    noted = "".join(f'<p class="note">Warning: {_text(warning)}</p>\n' for warning in warnings)
     return f'<section>\n<h2 id="verdict">Verdict</h2>\n{said}{noted}</section>'
 
 
@@ -221,23 +226,23 @@ def _made_by(settings: Mapping[str, Any], command: Sequence[str] | str | None) -
     line = command if isinstance(command, str) else shlex.join(map(str, command)) if command else ""
     shown = f"<pre><code>{_text(line)}</code></pre>" if line else ""
     return (
-        '<section>\n<h2 id="made-by">How this was made</h2>\n'
+        '<section>\n<h2 id="made-by">Settings</h2>\n'
         f"<p>multileave {escape(__version__)}</p>\n{shown}\n"
         '<div class="scroll" role="region" aria-label="Settings" tabindex="0">\n'
-        f'<table class="settings">\n<caption><span>Settings</span></caption>\n<tbody>\n{rows}\n</tbody>\n</table>\n'
+        f'<table class="settings">\n<caption><span>All settings</span></caption>\n<tbody>\n{rows}\n</tbody>\n</table>\n'
         "</div>\n</section>"
     )
 
 
 def _shown(value: Any) -> str:
-    """Return a setting as one reads it; a list by its parts, a dictionary as JSON."""
+    """Return a setting as text; a list by its parts, a dictionary as JSON."""
     if isinstance(value, list | tuple) and not any(isinstance(part, list | tuple | Mapping) for part in value):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a setting."""
+    """Return a setting as plain values that JSON can hold."""
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -247,75 +252,3 @@ def _plain(value: Any) -> Any:
 
 def _text(text: str) -> str:
     return escape(str(text), quote=True)
-
-
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="generator" content="multileave {version}">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{body}
-</main>
-<footer>Made by multileave {version}. This page needs no network.</footer>
-</body>
-</html>
-"""
-
-STYLE = """
-:root { --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --paper: #ffffff; --band: #f3f5f8; --best: #0b5cad; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ed; --soft: #9da7b1; --line: #3a424b; --paper: #14181d; --band: #1d232a; --best: #7cb8ff; }
-}
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
-body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
-main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 1.5rem 0 1rem; }
-h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-bottom: .25rem; border-bottom: 1px solid var(--line); }
-.facts { display: grid; gap: .35rem; margin: 0; }
-.facts div { display: grid; grid-template-columns: 6rem 1fr; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; margin-top: 1.5rem; }
-figure .scroll { margin-top: 0; }
-.scroll:focus-visible { outline: 2px solid var(--best); outline-offset: 2px; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: 0 0 .5rem; }
-caption span { display: inline-block; position: sticky; left: 0; max-width: min(60rem, calc(100vw - 2rem)); }
-th, td { padding: .3rem .7rem; text-align: left; white-space: nowrap; }
-thead th, thead td { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink); }
-tbody:last-child tr:last-child > * { border-bottom: 2px solid var(--ink); }
-tbody th { font-weight: 400; }
-tbody th[scope=row], thead td { position: sticky; left: 0; background: var(--paper); }
-tbody tr:hover > * { background: var(--band); }
-tr.heading th { font-style: italic; color: var(--soft); background: var(--band); }
-tr.heading span { position: sticky; left: .7rem; }
-.errors td:last-child, .errors thead th:last-child { color: var(--soft); border-left: 1px solid var(--line); }
-td strong { color: var(--best); }
-td small { color: var(--soft); }
-.mark { cursor: help; }
-.note, figcaption { color: var(--soft); font-size: .875rem; max-width: 60rem; }
-figure { margin: 1.5rem 0; }
-figure .scroll { background: #ffffff; border-radius: 6px; padding: .5rem; border: 1px solid var(--line); }
-figure img { display: block; margin: 0 auto; width: 100%; height: auto; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .75rem 1rem; background: var(--band);
-  border-radius: 6px; font-size: .875rem; }
-.settings tr:first-child > * { border-top: 2px solid var(--ink); }
-.settings td { white-space: normal; overflow-wrap: anywhere; }
-.settings th { color: var(--soft); vertical-align: top; }
-footer { margin-top: 3rem; padding-bottom: 2rem; color: var(--soft); font-size: .875rem; }
-@media (max-width: 40rem) {
-  th, td { padding: .3rem .45rem; font-size: .875rem; }
-  tbody th[scope=row] { white-space: normal; min-width: 6.5rem; max-width: 9rem; }
-}
-@media print { .scroll { overflow: visible; } tbody th[scope=row], thead td { position: static; } }
-"""

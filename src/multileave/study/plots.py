@@ -1,8 +1,8 @@
-"""Plots, a panel per user and data set: error over impressions, and what verdicts take against what users see.
+"""Plots with a panel per user and data set: error over impressions, and impressions to a verdict over page quality.
 
-Lines differ in colour (of Okabe and Ito, told apart by the colour-blind), in marker and, past the
-seventh method, in dashes, so they survive a printer without colours. Matplotlib is used through its
-objects and never through pyplot, and files hold no date: the same results give the same bytes.
+Lines differ in colour (Okabe and Ito's, for the colour-blind), in marker and, after the seventh method, in dashes, so
+they can be printed without colours. Matplotlib's objects are used, never pyplot, and files hold no date: the same
+results give the same bytes.
 """
 
 import io
@@ -15,9 +15,10 @@ import numpy as np
 
 from multileave.errors import DataError, MissingExtra
 from multileave.outcome import Floats
+from multileave.stats.intervals.clustered import t_quantile
 from multileave.study.power import LEVEL, POWER, quartiles
 from multileave.study.results import RunResult, errors_of, gather, main_truth, row_names
-from multileave.study.summaries import mean_floor, pages_of, t_quantile, verdicts_of
+from multileave.study.summaries import mean_floor, pages_of, verdicts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +32,14 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.5, 1.5)))
 FLOOR = "#666666"
 
 MARKERS_PER_LINE = 6
-# Inches. Three panels fill the width of a page, one that of a column.
+# Inches. Three panels fill the width of a page, one the width of a column.
 PANEL = 2.25, 1.75
 LEAST_WIDTH = 3.6
 LEFT, BELOW = 0.75, 0.7  # for the labels of the axes and the users' names
 LEGEND_LINE = 0.17
 
-# No mathematics in text, so that a name with a dollar sign is shown as it is; fonts that journals accept;
-# identifiers in SVG that do not change from run to run.
+# No mathematics in text, so that a name with a dollar sign is shown as is; fonts that journals accept; identifiers in
+# SVG that do not change from run to run.
 STYLE: dict[Any, Any] = {
     "text.parse_math": False,
     "font.family": "DejaVu Sans",
@@ -58,11 +59,11 @@ STYLE: dict[Any, Any] = {
 
 
 def require_matplotlib() -> None:
-    """Raise `MissingExtra` if Matplotlib is not installed; a long study asks before it starts."""
+    """Raise `MissingExtra` if Matplotlib is not installed; a long study checks before it starts."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise MissingExtra("figures need Matplotlib, which is absent: pip install 'multileave[study]'") from error
+        raise MissingExtra("Figures need Matplotlib, which is missing: pip install 'multileave[study]'") from error
 
 
 def curve(runs: Sequence[RunResult], truth: str = "heldout") -> tuple[Floats, Floats]:
@@ -71,15 +72,15 @@ def curve(runs: Sequence[RunResult], truth: str = "heldout") -> tuple[Floats, Fl
     centre = errors.mean(axis=0)
     if len(runs) < 2:
         return centre, np.zeros_like(centre)
-    return centre, t_quantile(len(runs)) * errors.std(axis=0, ddof=1) / math.sqrt(len(runs))
+    return centre, t_quantile(0.025, len(runs) - 1) * errors.std(axis=0, ddof=1) / math.sqrt(len(runs))
 
 
 def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | None = None) -> "Figure":
     """Return error over impressions for one number of rankers.
 
-    truth: "heldout", with the floor as a dashed line, or "same_queries"; by default the first where queries
-    were held out. Users who click at random are
-    left out, for to them no ranker is better. Bands are 95 % intervals of the mean over runs.
+    truth: "heldout", with the floor as a dashed line, or "same_queries"; by default the first if queries were held
+    out. Users who click at random are left out, as they prefer no ranker. Bands are 95 % intervals of the mean over
+    runs.
     """
     chosen = _chosen(results, rankers)
     told = truth or main_truth(chosen)
@@ -93,15 +94,15 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | Non
 
 
 def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = POWER, level: float = LEVEL) -> "Figure":
-    """Return what a verdict takes against the quality of the pages shown meanwhile, for one number of rankers.
+    """Return impressions to a verdict over the quality of the pages shown, for one number of rankers.
 
-    A marker for every method: across, NDCG of the pages shown relative to the mean of the rankers' own pages; up,
-    the median over pairs of the impressions to a verdict, with its quartiles. Right and low is best.
+    A marker for every method: x, NDCG of the pages shown relative to the mean of the rankers' own pages; y, the median
+    over pairs of the impressions to a verdict, with quartiles. Bottom right is best.
     """
     require_matplotlib()
     chosen = [result for result in _chosen(results, rankers) if result.preferences and result.ndcg_rankers]
     if not chosen:
-        raise DataError(f"results of {rankers} rankers do not hold what verdicts take. Run the study again.")
+        raise DataError(f"Results of {rankers} rankers lack impressions to a verdict. Run the study again.")
 
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
@@ -126,14 +127,14 @@ def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = P
         _plain_axes(axes)
         return handles, math.nan
 
-    across = "NDCG of the pages shown, % of the mean ranker's own"
+    across = "NDCG of the pages shown, % of the mean of the rankers' own"
     return _figure(chosen, panel, across, "impressions to a verdict", floor=False)
 
 
 def _chosen(results: Iterable[RunResult], rankers: int) -> list[RunResult]:
     chosen = [result for result in results if result.rankers == rankers and result.user != "random"]
     if not chosen:
-        raise DataError(f"there are no results of {rankers} rankers with users who tell them apart.")
+        raise DataError(f"There are no results of {rankers} rankers with users who do not click at random.")
     return chosen
 
 
@@ -145,7 +146,7 @@ def _figure(
     *,
     floor: bool,
 ) -> "Figure":
-    """Return panels under a legend; panel draws one and returns its handles, and how far up to show it."""
+    """Return panels below a legend; panel draws one and returns its handles and its upper limit."""
     require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
@@ -190,7 +191,7 @@ def _figure(
             columnspacing=1.4,
         )
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once; each format would shift it a little
+        figure.set_layout_engine("none")  # so that the layout is the same in each format
     return figure
 
 
@@ -206,7 +207,7 @@ def save(figure: "Figure", form: str) -> bytes:
 
 
 def _panel(axes: "Axes", runs: list[RunResult], methods: list[str], truth: str) -> tuple[dict[str | None, Any], float]:
-    """Draw one data set and user; return the lines by method (the floor by None), and how far up to show them."""
+    """Draw one data set and user; return the lines by method (the floor by None), and the upper limit."""
     handles: dict[str | None, Any] = {}
     top = 0.0
     of_method = gather(runs, lambda result: result.method)
@@ -231,7 +232,7 @@ def _panel(axes: "Axes", runs: list[RunResult], methods: list[str], truth: str) 
             markeredgewidth=0.4,
             markevery=_marked(len(x), number, len(methods)),
         )
-        settled = x >= x[-1] / 100  # the first few impressions, where all err, would flatten the rest
+        settled = x >= x[-1] / 100  # errors after the first few impressions would flatten the rest
         top = max(top, float(centre[settled].max(initial=0.0)))
     if truth == "heldout":
         floor = mean_floor(runs) or 0.0
@@ -241,14 +242,14 @@ def _panel(axes: "Axes", runs: list[RunResult], methods: list[str], truth: str) 
 
 
 def _marked(points: int, number: int, methods: int) -> list[int]:
-    """Return the points that carry a marker, spread over a line and shifted so that lines do not share them."""
+    """Return the points with a marker, spread over a line and shifted so that lines do not share them."""
     step = max(points / MARKERS_PER_LINE, 1.0)
     places = (step * (i + number / methods) for i in range(MARKERS_PER_LINE))
     return sorted({int(place) for place in places if place < points})
 
 
 def _dress(axes: "Axes", impressions: tuple[int, ...]) -> None:
-    """Give a panel its scale, its ticks and a faint grid."""
+    """Set the scale, ticks and grid of a panel."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     first = next((x for x in impressions if x > 0), 1)
@@ -263,7 +264,7 @@ def _dress(axes: "Axes", impressions: tuple[int, ...]) -> None:
 
 
 def _plain_axes(axes: "Axes") -> None:
-    """Give a panel a faint grid, and no frame above and to the right."""
+    """Give a panel a faint grid, and no frame at the top and right."""
     axes.grid(True, color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -271,7 +272,7 @@ def _plain_axes(axes: "Axes") -> None:
 
 
 def _columns(names: Sequence[str], width: float) -> int:
-    """Return how many names of a legend fit beside each other, in lines of about the same length."""
+    """Return how many names of a legend fit into a line, with lines of about the same length."""
     longest = max(map(len, names))
     fit = max(int(width / (0.6 + 0.065 * longest)), 1)
     return math.ceil(len(names) / math.ceil(len(names) / fit))

@@ -1,11 +1,10 @@
-"""The runner: every run of a study once, on as many cores or machines as there are.
+"""The runner: every run of a study once, on one or many cores or machines.
 
-The work is cut into tasks, one for each data set, fold, number of rankers and run: the rankers are
-chosen and ranked once and every method meets every user on them, so that methods are compared on the
-same rankers. Where run files are compared the rankers are given, and runs differ in their users alone.
-Seeds are made of names, not of an order, so one process, many, or a Dask cluster give the same numbers
-to the bit. A finished run is a file of its own, written aside and renamed; a study that was interrupted
-goes on where it stopped.
+The work is split into tasks, one per data set, fold, number of rankers and run: the rankers are chosen once and every
+method is run with every user on them, so that methods are compared on the same rankers. If run files are compared, the
+rankers are given and runs differ only in their users. Seeds are derived from names, not from an order, so one process,
+many, or a Dask cluster give identical numbers. Each finished run is a file of its own, written atomically, so an
+interrupted study can be resumed.
 """
 
 import functools
@@ -14,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ UNCORRELATED = ("random", "almost_random")
 
 @dataclass(frozen=True)
 class Task:
-    """One choice of rankers, and the (method, user) pairs still to be run on it."""
+    """One choice of rankers, and the (method, user) pairs still to be run with it."""
 
     dataset: str
     fold: int
@@ -59,7 +58,7 @@ class Task:
     pairs: tuple[tuple[str, str], ...]
 
     def seed(self, settings: Settings, purpose: str) -> str:
-        """Return the seed of some part of this task."""
+        """Return the seed for one purpose within this task."""
         return f"{settings.seed}/{self.dataset}/{self.fold}/{self.rankers}/{self.run}/{purpose}"
 
 
@@ -74,8 +73,8 @@ def run_study(
 ) -> list[RunResult]:
     """Run what is still missing of a study in the folder `out`, and return all its results.
 
-    backend, scheduler: joblib's, and the address of a Dask scheduler; data folders must be found on
-        every machine under the same path.
+    backend, scheduler: joblib's, and the address of a Dask scheduler; data folders must have the same path on every
+        machine.
     progress: called with (impressions done, impressions in all, what is going on).
     """
     folder = Path(out)
@@ -93,12 +92,12 @@ def run_study(
                 for result in results:
                     result.write(result_path(folder, result))
                 done += settings.impressions * len(results)
-                tell(done, total, "users search and click")
+                tell(done, total, "simulating users")
     return [RunResult.read(result_path(folder, task, method, user)) for task in tasks for method, user in task.pairs]
 
 
 def all_tasks(settings: Settings) -> Iterator[Task]:
-    """Yield every task of a study, data set after data set, so that a worker reads a fold once."""
+    """Yield every task of a study, data set by data set, so that a worker reads a fold once."""
     pairs = tuple((method, user) for method in settings.methods for user in settings.users)
     for dataset in settings.datasets:
         for fold in folds(settings, dataset):
@@ -114,14 +113,14 @@ def folds(settings: Settings, dataset: str) -> Sequence[int]:
     there = (1, 2, 3, 4, 5) if dataset == SYNTHETIC else fold_numbers(str(settings.data), dataset)
     for fold in settings.folds:
         if fold not in there:
-            raise DataError(f"{dataset} has no fold {fold}; it has {', '.join(map(str, there))}.")
+            raise DataError(f"{dataset} has no fold {fold}; expected one of {', '.join(map(str, there))}.")
     return settings.folds or there
 
 
 def without_finished(task: Task, folder: Path) -> Task:
-    """Return the task without the pairs whose results are there."""
+    """Return the task without the pairs that are finished."""
     left = tuple((m, u) for m, u in task.pairs if not result_path(folder, task, m, u).exists())
-    return Task(task.dataset, task.fold, task.rankers, task.run, left)
+    return replace(task, pairs=left)
 
 
 def result_path(folder: Path, of: "Task | RunResult", method: str = "", user: str = "") -> Path:
@@ -134,7 +133,7 @@ def result_path(folder: Path, of: "Task | RunResult", method: str = "", user: st
 
 
 def run_task(settings: Settings, task: Task) -> list[RunResult]:
-    """Choose and rank rankers, then let every method meet every user on them."""
+    """Choose rankers, then run every method with every user on them."""
     users, heldout = rank_fold(settings, task)
     truths = {name: score_differences(metric(users)) for name, metric in METRICS.items()}
     truth_same = truths.pop("ndcg@10")
@@ -173,17 +172,17 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
 
 
 def rank_fold(settings: Settings, task: Task) -> tuple[QuerySet, QuerySet | None]:
-    """Return the users' and the held-out queries, ranked by rankers that are chosen at random.
+    """Return the users' and the held-out queries, ranked by randomly chosen rankers.
 
-    Run files come with their rankings: all topics are the users', and none are held out.
+    Run files come with their rankings: users issue all topics, and none are held out.
     """
     if settings.run_files:
         return open_runs(settings.run_files, str(settings.qrels), settings.unjudged).queries, None
     fold = open_fold(settings.data, task.dataset, task.fold, settings.seed)
     if task.rankers > len(fold.rankers):
         raise DataError(
-            f"{task.dataset} has {len(fold.rankers)} features that serve as rankers, and {task.rankers} are to be "
-            "compared. Compare fewer."
+            f"{task.dataset} has {len(fold.rankers)} features that serve as rankers, fewer than {task.rankers}. "
+            "Compare fewer rankers."
         )
     rng = seed_state(task.seed(settings, "rankers"))
     left = list(fold.rankers)
@@ -194,7 +193,7 @@ def rank_fold(settings: Settings, task: Task) -> tuple[QuerySet, QuerySet | None
 
 @functools.lru_cache(maxsize=2)
 def open_fold(data: str | None, dataset: str, fold: int, seed: int) -> Fold:
-    """Read a fold, or make one up; a process keeps the last two."""
+    """Read or synthesise a fold; a process keeps the last two."""
     if dataset == SYNTHETIC:
         return synthetic_fold(seed=f"{seed}/{fold}")
     return load_fold(str(data), dataset, fold)
@@ -207,17 +206,17 @@ def open_runs(run_files: tuple[str, ...], qrels: str, unjudged: int) -> GradedTo
 
 
 def checkpoints(impressions: int) -> tuple[int, ...]:
-    """Return numbers of impressions on a log scale, eight for every factor of ten, the last included."""
+    """Return numbers of impressions on a log scale, eight per decade, including the last."""
     steps = np.arange(0, 8 * np.log10(impressions) + 1)
     points = np.unique(np.round(10 ** (steps / 8)).astype(int))
     return (*(int(point) for point in points if point < impressions), impressions)
 
 
 def _bias(kept: Floats, points: Sequence[int], truth: Floats) -> tuple[float, float]:
-    """Return the mean preference per impression for the better ranker of a pair, and its largest z.
+    """Return the mean preference per impression for the better ranker of a pair, and the largest |z| over pairs.
 
-    Under users whose clicks do not depend on relevance it should be 0. The spread is that of batches
-    between the last checkpoints, weighted by their impressions.
+    It should be 0 for users whose clicks do not depend on relevance. The standard error is that of batches between
+    checkpoints, weighted by their impressions.
     """
     better = np.sign(truth)
     pairs = better > 0
@@ -233,23 +232,20 @@ def _bias(kept: Floats, points: Sequence[int], truth: Floats) -> tuple[float, fl
 
 
 def warm(settings: Settings, spec: str) -> None:
-    """Compile, or load, the loop of a method in a worker, so that two workers do not compile the same."""
+    """Compile the loop of a method in one worker, so that others find it in the cache."""
     data = synthetic(queries=2, documents=12, rankers=2, grades=3, seed=0)
-    for name in settings.users[:1]:
-        Simulation(data, get_method(spec), settings.user(name, None), k=settings.k, seed=0).compile()
+    Simulation(data, get_method(spec), settings.user(settings.users[0], None), k=settings.k, seed=0).compile()
 
 
 def _parallel(settings: Settings, tasks: list[Task], jobs: int, backend: str) -> Iterator[list[RunResult]]:
-    """Yield the results of tasks as they come in."""
+    """Yield the results of tasks as they finish."""
     if backend == "loky" and jobs == 1:
         yield from (run_task(settings, task) for task in tasks)
         return
     try:
         from joblib import Parallel, delayed
     except ImportError as error:
-        raise MissingExtra(
-            "studies on several cores need joblib, which is absent: pip install 'multileave[study]'"
-        ) from error
+        raise MissingExtra("Studies on several cores need joblib: pip install 'multileave[study]'") from error
 
     if backend == "loky":
         Parallel(n_jobs=jobs)(delayed(warm)(settings, spec) for spec in _slowest_first(settings.methods))
@@ -263,11 +259,11 @@ def _slowest_first(methods: Sequence[str]) -> list[str]:
 
 
 def _backend(name: str, scheduler: str | None) -> AbstractContextManager[Any]:
-    """Return the context in which joblib uses a backend."""
+    """Return a context in which joblib uses this backend."""
     if name not in BACKENDS:
-        raise DataError(f"there is no backend {name!r}; there are {', '.join(BACKENDS)}.{nearest(name, BACKENDS)}")
+        raise DataError(f"The backend is {name!r}; expected one of {', '.join(BACKENDS)}.{nearest(name, BACKENDS)}")
     if scheduler is not None and name != "dask":
-        raise DataError(f"--scheduler is the address of a Dask scheduler; the backend is {name}. Use --backend dask.")
+        raise DataError(f"--scheduler is for Dask, but the backend is {name}. Use --backend dask.")
     if name == "loky":
         return nullcontext()
     try:
@@ -290,26 +286,24 @@ def _backend(name: str, scheduler: str | None) -> AbstractContextManager[Any]:
 
             register_spark()
     except ImportError as error:
-        raise MissingExtra(
-            f"the backend {name} needs {error.name}, which is not installed: pip install 'multileave[{name}]'"
-        ) from error
+        raise MissingExtra(f"The backend {name} needs {error.name}: pip install 'multileave[{name}]'") from error
     chosen: AbstractContextManager[Any] = parallel_config(name)
     return chosen
 
 
 def _open_folder(settings: Settings, folder: Path) -> None:
-    """Make the folder, or check that what it holds was made with the same decisive settings."""
+    """Make the folder, or check that a study in it has the same decisive settings."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "settings.json"
     if path.exists():
         try:
             before = json.loads(path.read_text(encoding="utf-8"))["decisive"]
         except (ValueError, KeyError, TypeError):
-            raise DataError(f"{path} is damaged. Choose another folder, or remove it.") from None
+            raise DataError(f"{path} is damaged. Delete it, or choose another folder.") from None
         for key, value in json.loads(json.dumps(settings.decisive)).items():
             if before.get(key) != value:
                 raise DataError(
-                    f"{folder} holds a study with {key}={before.get(key)!r}, and this one has {key}={value!r}. "
-                    "Choose another folder with --out."
+                    f"{folder} holds a study with {key}={before.get(key)!r}, but this one has {key}={value!r}. Choose "
+                    "another folder with --out."
                 )
     write_aside(path, json.dumps({"decisive": settings.decisive, "settings": settings.to_dict()}, indent=2) + "\n")

@@ -9,7 +9,7 @@ __all__ = ["best_first", "binary_error", "score_differences", "winner"]
 
 
 def score_differences(scores: Floats) -> Floats:
-    """Return the true preferences P_nm = score_n - score_m of rankers of known NDCG, shape (R, R)."""
+    """Return the true preferences P_nm = score_n - score_m of rankers with known NDCG, shape (R, R)."""
     return scores[:, None] - scores[None, :]
 
 
@@ -18,7 +18,7 @@ def binary_error(inferred: Floats, truth: Floats) -> float:
 
         E_bin = sum over n != m of [sgn(inferred_nm) != sgn(truth_nm)] / (R (R - 1))
 
-    Finding no preference where there is one is an error, as is the converse [schuth2014].
+    Missing a preference is an error, and so is finding one that does not exist [schuth2014].
 
     >>> truth = score_differences(np.array([0.5, 0.4, 0.3]))
     >>> binary_error(np.array([[0, 2, 1], [-2, 0, -1], [-1, 1, 0]]), truth) == 2 / 6
@@ -26,7 +26,7 @@ def binary_error(inferred: Floats, truth: Floats) -> float:
     """
     if inferred.shape != truth.shape or truth.ndim != 2 or len(truth) != truth.shape[1] or len(truth) < 2:
         raise DataError(
-            f"preferences have the shapes {inferred.shape} and {truth.shape}; expected the same square shape (R, R), "
+            f"Preferences have the shapes {inferred.shape} and {truth.shape}; expected the same square shape (R, R), "
             "with two or more rankers."
         )
     wrong = np.sign(inferred) != np.sign(truth)
@@ -35,7 +35,7 @@ def binary_error(inferred: Floats, truth: Floats) -> float:
 
 
 def best_first(preferences: Floats) -> list[int]:
-    """Return the rankers in the order of how many others they beat, then of how clearly.
+    """Return the rankers by how many others they beat, then by how clearly.
 
     >>> best_first(np.array([[0.0, -1.0], [1.0, 0.0]]))
     [1, 0]

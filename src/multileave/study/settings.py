@@ -1,19 +1,19 @@
-"""Settings: what a study runs, from the command line or from a TOML file."""
+"""Settings: what a study runs, from Python, the command line or a TOML file."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from multileave.clicks import Cascade, PositionBased
 from multileave.clicks import user as preset
-from multileave.data import fingerprint, system_names
+from multileave.data import available, fingerprint, system_names
 from multileave.errors import DataError, nearest
 from multileave.methods.base import get_method
 from multileave.study.engine import User
 
-__all__ = ["PAPER_METHODS", "PAPER_USERS", "Settings"]
+__all__ = ["PAPER_METHODS", "PAPER_USERS", "Settings", "describe", "load_settings", "paper_settings"]
 
 PAPER_METHODS = ("tdm", "om", "pm", "sosm", "ppm")
 PAPER_USERS = ("perfect", "navigational", "informational")
@@ -22,20 +22,20 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True)
 class Settings:
-    """A grid of data sets, methods, users and numbers of rankers, with the runs of each.
+    """A grid of data sets, methods, users and numbers of rankers, and how often each cell is run.
 
-    datasets: names of the catalogue, of folders in `data`, or "synthetic".
+    datasets: names in the catalogue, names of folders in `data`, or "synthetic".
     data: the folder that holds the data sets; not needed for synthetic data.
-    methods, users, rankers: what is compared, for whom, and how many rankers at a time. impressions: of each run.
-    k: results on a page. seed: of everything that is random.
-    runs: how often each setting is repeated in every fold, each time with rankers chosen anew.
+    methods, users, rankers: the methods, the simulated users, and how many rankers are compared at a time.
+    impressions: of each run. k: results per page. seed: of all randomness.
+    runs: how often each cell is repeated in every fold, each time with other rankers.
     folds: which folds to use; all by default.
     anywhere: users may stop after any document, clicked or not, as in public simulators.
-    own_users: users by name, each {"click": [...], "stop": [...]} or {"click": [...], "examine": [...]}.
-    run_files: TREC runs of systems to compare instead of data sets, judged by the file `qrels`; documents that
-        it does not judge have the grade `unjudged`. Rankers are then the systems, and all topics are the users'.
-    returned: how many documents every ranker returns, the top of its ranking; all by default. The truth stays that of
-        the whole rankings.
+    own_users: user models by name, each {"click": [...], "stop": [...]} or {"click": [...], "examine": [...]}.
+    run_files: TREC runs of systems to compare instead of data sets, judged by the file `qrels`; documents without a
+        judgement get the grade `unjudged`. The rankers are then the systems, and users issue all topics.
+    returned: how many documents every ranker returns from the top of its ranking; all by default. The truth remains
+        that of the whole rankings.
     """
 
     datasets: tuple[str, ...] = (SYNTHETIC,)
@@ -61,23 +61,25 @@ class Settings:
         for name in ("datasets", "methods", "users", "rankers"):
             values = getattr(self, name)
             if isinstance(values, str) or not values:
-                raise DataError(f"{name} is {values!r}; expected one or more. Name what to study.")
+                raise DataError(
+                    f"The setting {name} is {values!r}; expected a list of one or more. Name what to study."
+                )
             object.__setattr__(self, name, tuple(dict.fromkeys(values)))
         object.__setattr__(self, "folds", tuple(self.folds))
         for name, least in (("impressions", 1), ("runs", 1), ("k", 1), ("seed", 0), ("unjudged", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise DataError(f"{name} is {value!r}; expected an integer from {least}.")
+                raise DataError(f"The setting {name} is {value!r}; expected an integer of at least {least}.")
         if self.returned is not None and (isinstance(self.returned, bool) or self.returned < 1):
-            raise DataError(f"returned is {self.returned!r}; expected a number of documents from 1.")
+            raise DataError(f"The setting returned is {self.returned!r}; expected a number of documents, at least 1.")
         for value in (*self.rankers, *self.folds):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DataError(f"{value!r} is no number of rankers or of a fold; expected integers.")
+                raise DataError(f"{value!r} is not a number of rankers or of a fold; expected positive integers.")
         if min(self.rankers) < 2:
-            raise DataError(f"rankers are {list(self.rankers)}; a comparison takes two or more.")
+            raise DataError(f"Numbers of rankers are {list(self.rankers)}; a comparison needs two or more rankers.")
         if self.data is None and not self.run_files and any(name != SYNTHETIC for name in self.datasets):
             named = next(name for name in self.datasets if name != SYNTHETIC)
-            raise DataError(f"there is no folder to look for {named} in. Give one with --data, or study 'synthetic'.")
+            raise DataError(f"There is no folder to look for {named} in. Name one with --data, or study 'synthetic'.")
         object.__setattr__(self, "methods", tuple(str(get_method(spec)) for spec in self.methods))
         for spec in self.methods:
             for count in self.rankers:
@@ -88,11 +90,11 @@ class Settings:
     def _compare_systems(self) -> None:
         """Make run files the one data set of the study, in one fold."""
         if len(self.run_files) < 2:
-            raise DataError(f"run_files are {list(self.run_files)}; a comparison takes two or more. Give --runs A B.")
+            raise DataError(f"Run files are {list(self.run_files)}; a comparison needs two or more. Use --runs A B.")
         if self.qrels is None:
-            raise DataError("run files are judged by qrels, and there are none. Give the file with --qrels.")
+            raise DataError("Run files need qrels to be judged by. Name the file with --qrels.")
         if self.data is not None:
-            raise DataError("there are run files and a folder of data sets; a study is of one or the other.")
+            raise DataError("There are both run files and a folder of data sets. Study one or the other.")
         names = system_names(self.run_files)
         object.__setattr__(self, "run_files", tuple(self.run_files))
         object.__setattr__(self, "datasets", tuple(system_names([self.qrels])))
@@ -100,16 +102,16 @@ class Settings:
         object.__setattr__(self, "folds", (1,))
 
     def user(self, name: str, grades: int | None) -> User:
-        """Return a user of one's own or a preset for data with that many grades; None checks the name only."""
+        """Return a user of `own_users` or a preset, for data with that many grades; None checks the name only."""
         if name not in self.own_users:
             return preset(name, 3 if grades is None else grades, anywhere=self.anywhere)
         own = dict(self.own_users[name])
         known = ("click", "stop", "examine", "anywhere")
         for key in own:
             if key not in known:
-                raise DataError(f"user {name!r} has no {key!r}; there are {', '.join(known)}.{nearest(key, known)}")
+                raise DataError(f"User {name!r} has {key!r}; expected {', '.join(known)}.{nearest(key, known)}")
         if "click" not in own or ("stop" in own) == ("examine" in own):
-            raise DataError(f"user {name!r} needs click, and either stop (a cascade) or examine (by position).")
+            raise DataError(f"User {name!r} needs click, and either stop (a cascade) or examine (by position).")
         if "examine" in own:
             return PositionBased(tuple(own["click"]), tuple(own["examine"]))
         return Cascade(tuple(own["click"]), tuple(own["stop"]), own.get("anywhere", self.anywhere))
@@ -124,7 +126,7 @@ class Settings:
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """What a run's numbers depend on, besides the run's own name."""
+        """What the numbers of a run depend on, besides its own name."""
         found = {key: self.to_dict()[key] for key in ("impressions", "k", "seed", "anywhere", "own_users", "data")}
         found["returned"] = self.returned
         if self.qrels is not None:
@@ -135,19 +137,64 @@ class Settings:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Settings":
-        """Return the settings of a TOML file: keys as the fields, users of one's own as [own_users.NAME]."""
+        """Return the settings of a TOML file, whose keys are the fields; own users are [own_users.NAME]."""
         try:
             with open(path, "rb") as file:
                 values = tomllib.load(file)
         except OSError as error:
-            raise DataError(f"the settings {path} cannot be read: {error.strerror}.") from error
+            raise DataError(f"The settings {path} cannot be read: {error.strerror}.") from error
         except tomllib.TOMLDecodeError as error:
-            raise DataError(f"the settings {path} are not TOML: {error}.") from error
+            raise DataError(f"The settings {path} are not valid TOML: {error}.") from error
         known = [f.name for f in fields(cls)]
         for key in values:
             if key not in known:
-                raise DataError(
-                    f"{path}: there is no setting {key!r}; there are {', '.join(known)}.{nearest(key, known)}"
-                )
+                raise DataError(f"{path}: {key!r} is not a setting; expected {', '.join(known)}.{nearest(key, known)}")
         named: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         return cls(**named)
+
+
+def load_settings(path: str | Path | None = None, **options: Any) -> Settings:
+    """Return the settings of a TOML file, or the defaults, with some changed by options; None changes nothing."""
+    settings = (Settings() if path is None else Settings.from_toml(path)).changed(**options)
+    if settings.data is not None and not options.get("datasets") and settings.datasets == Settings.datasets:
+        held = " ".join(found.name for found in available(settings.data))
+        raise DataError(
+            f"No data sets of {settings.data} are named. Name them with "
+            f"--datasets{f'; it holds {held}' if held else ''}."
+        )
+    return settings
+
+
+def paper_settings(path: str | Path | None = None, **options: Any) -> list[Settings]:
+    """Return the paper's grid on whichever of its data sets the folder `data` holds; path, options: of `load_settings`.
+
+    There are two grids: 5 and 15 rankers on all data sets, and 40 rankers on those that have so many.
+    """
+    base = Settings() if path is None else Settings.from_toml(path)
+    folder = options.get("data") or base.data
+    if folder is None:
+        raise DataError("The paper's grid needs data. Name the folder that holds the data sets with --data.")
+    found = available(folder)
+    if not found:
+        raise DataError(f"{folder} holds none of the paper's data sets. Name another folder with --data.")
+    methods = PAPER_METHODS if base.methods == Settings().methods else base.methods
+    given = {key: value for key, value in options.items() if value is not None}
+    many = [one for one in found if len(one.rankers or ()) >= 40]
+    grids: list[Any] = [(found, (5, 15)), (many, (40,))]
+    return [
+        base.changed(**{"datasets": [one.name for one in names], "rankers": counts, "methods": methods, **given})
+        for names, counts in grids
+        if names
+    ]
+
+
+def describe(grids: Sequence[Settings]) -> dict[str, Any]:
+    """Return the settings of one or more grids as plain values, for a report."""
+    described = grids[0].to_dict()
+    if grids[0].run_files:
+        described["title"] = "Which system do users prefer?"
+    for grid in grids[1:]:
+        for key, value in grid.to_dict().items():
+            if isinstance(value, list):
+                described[key] = list(dict.fromkeys([*described[key], *value]))
+    return described

@@ -8,46 +8,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from multileave.stats.intervals.clustered import t_quantile
 from multileave.study.power import LEVEL, POWER, impressions_to_verdict, quartiles
 from multileave.study.results import RunResult, at_end, gather, main_truth
 
 __all__ = [
-    "BASE",
-    "RANDOM_USERS",
-    "Summary",
-    "bias_of",
-    "mean",
-    "mean_floor",
-    "p_value",
-    "pages_of",
-    "paired_ratios",
-    "spread",
-    "summarise",
-    "t_quantile",
-    "verdicts_of",
-    "z_bound",
-]
+    "BASE", "RANDOM_USERS", "Summary", "bias_of", "mean", "mean_floor", "p_value", "pages_of", "paired_ratios",
+    "spread", "summarise", "verdicts_of", "z_bound",
+]  # fmt: skip
 
-BASE = "tdm"  # the method whose impressions to a verdict others are compared with
-RANDOM_USERS = ("random", "almost_random")  # those whose clicks a method should find no preference in
+BASE = "tdm"  # the method with which impressions to a verdict are compared
+RANDOM_USERS = ("random", "almost_random")  # in whose clicks a method should find no preference
 
 
 @dataclass(frozen=True)
 class Summary:
     """What all runs of one method say for one data set, user and number of rankers.
 
-    Errors are means over runs after the last impression, with their standard deviations (n - 1; 0 for a
-    single run); those against held-out queries, and the floor, are None where no queries were held out.
-    impressions_per_second: of one process. For users who click (almost) at random, bias is the mean over
-    runs with its 95 % interval, bias_z the mean of the runs' largest |z| over pairs, and bias_found the
-    share of runs whose bias_z is beyond `z_bound`, 5 % at most without bias; None for other users. other:
-    mean errors against further truths.
+    Errors are means over runs after the last impression, with their standard deviations (n - 1; 0 for a single run);
+    those against held-out queries, and the floor, are None if no queries were held out. impressions_per_second: of one
+    process. For users who click (almost) at random, bias is the mean over runs with its 95 % interval, bias_z the mean
+    of the runs' largest |z| over pairs, and bias_found the share of runs whose bias_z exceeds `z_bound`, at most 5 %
+    without bias; None for other users. other: mean errors against further truths.
 
-    impressions_to_verdict: what a pair's verdict takes, median over pairs and runs, and its quartiles; see
-    `multileave.study.power`. ratio: of that to the base method's, median over the same pairs of the same runs, and
-    its quartiles. ndcg_shown: of the pages that users saw, mean over runs; ndcg_to_mean and ndcg_to_best: the same
-    by the mean, and by the best, of the rankers' own pages. dcg_shown: as ndcg_shown. All are None where runs of
-    earlier versions did not measure them, and what takes infinitely many impressions.
+    impressions_to_verdict: median over pairs and runs, and quartiles; see `multileave.study.power`. ratio: to that of
+    the base method, median over the same pairs of the same runs, and quartiles. dcg_shown, ndcg_shown: of the pages
+    that users saw, mean over runs; ndcg_to_mean and ndcg_to_best: divided by the mean and by the best of the rankers'
+    own pages. All are None if infinite, or if runs of earlier versions did not measure them.
     """
 
     dataset: str
@@ -81,7 +68,7 @@ class Summary:
     ndcg_to_best: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as a dictionary that is safe for JSON."""
+        """Return the record as plain values that JSON can hold."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"other": dict(self.other)}
 
 
@@ -90,7 +77,7 @@ def summarise(
 ) -> list[Summary]:
     """Return one record per data set, user, number of rankers and method.
 
-    base: the method that impressions to a verdict are compared with. power, level: of the verdict.
+    base: the method with which impressions to a verdict are compared. power, level: of the verdict.
     """
     groups = gather(results, lambda result: (result.dataset, result.user, result.rankers, result.method))
     return [
@@ -100,14 +87,14 @@ def summarise(
 
 
 def verdicts_of(run: RunResult, power: float = POWER, level: float = LEVEL) -> list[float]:
-    """Return the impressions that the verdict of each pair takes, by one run; none if it did not measure them."""
+    """Return the impressions to a verdict on each pair, according to one run; empty if it did not measure them."""
     return [float(n) for n in impressions_to_verdict(run.preferences, run.variances, power=power, level=level)]
 
 
 def paired_ratios(runs: Iterable[RunResult], base: Iterable[RunResult]) -> list[float]:
-    """Return for every pair of rankers of every run the impressions that a verdict takes, by those of the base.
+    """Return the ratio of impressions to a verdict to those of the base, for every pair of rankers in every run.
 
-    Pairs of which neither has seen a preference are left out.
+    Pairs without a preference in both are left out.
     """
     of_key = {run.key: verdicts_of(run) for run in base}
     both = [
@@ -121,7 +108,7 @@ def paired_ratios(runs: Iterable[RunResult], base: Iterable[RunResult]) -> list[
 
 
 def pages_of(runs: Sequence[RunResult]) -> dict[str, Any]:
-    """Return the fields of a `Summary` about the pages that users saw, as far as the runs have it."""
+    """Return the fields of a `Summary` about the pages that users saw, if the runs measured them."""
     measured = [run for run in runs if math.isfinite(run.ndcg_shown) and run.ndcg_rankers]
     if not measured:
         return {}
@@ -146,14 +133,14 @@ def _power_of(runs: Sequence[RunResult], base: Sequence[RunResult], power: float
 
 
 def mean_floor(runs: Iterable[RunResult]) -> float | None:
-    """Return the mean floor of some runs, each choice of rankers counted once, or None where there is none."""
+    """Return the mean floor of some runs, counting each choice of rankers once, or None if there is none."""
     floors = {run.key: run.floor for run in runs}
     known = [floor for floor in floors.values() if floor is not None]
     return mean(known) if len(known) == len(floors) else None
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean, the same for every order of the values and exact where all are equal."""
+    """Return the mean, independent of the order of the values and exact if all are equal."""
     return values[0] if min(values) == max(values) else math.fsum(values) / len(values)
 
 
@@ -167,47 +154,33 @@ def spread(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((x - centre) ** 2 for x in values) / max(len(values) - 1, 1))
 
 
-def t_quantile(runs: int) -> float:
-    """Return how many standard errors a 95 % interval of a mean over that many runs (two or more) reaches."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(runs - 1, 0.975))
-
-
 def p_value(ours: Sequence[float], theirs: Sequence[float], *, paired: bool = False) -> float:
     """Return the p-value of the two-tailed t-test that two means are equal; Welch's unless paired.
 
-    Where nothing varies there is no t. The p-value is then that of the exact test: of the sign of all
-    differences if paired, else of the permutations of the two samples. One value says nothing: 1.
+    Without variance there is no t. The p-value is then that of an exact test: of the signs of the differences if
+    paired, else of the permutations of the two samples. With a single value it is 1.
 
     >>> round(p_value([0.1, 0.2, 0.3, 0.2], [0.3, 0.4, 0.5, 0.4]), 4)
     0.0134
     >>> round(p_value([0.1, 0.2, 0.3, 0.2], [0.3, 0.4, 0.5, 0.5], paired=True), 4)
     0.0029
     """
-    from scipy.special import stdtr
+    from scipy import stats
 
-    if paired:
-        differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-        if len(differences) < 2:
-            return 1.0
-        distance, error = mean(differences), spread(differences) / math.sqrt(len(differences))
-        freedom: float = len(differences) - 1
-        constant = 2.0 ** (1 - len(differences))
-        still = max(differences) - min(differences) <= 1e-12
+    if min(len(ours), len(theirs)) < 2:
+        return 1.0
+    differences = [a - b for a, b in zip(ours, theirs, strict=True)] if paired else []
+    if paired and max(differences) - min(differences) <= 1e-12:
+        exact = 2.0 ** (1 - len(differences))
+    elif not paired and min(ours) == max(ours) and min(theirs) == max(theirs):
+        exact = 2 / math.comb(len(ours) + len(theirs), len(ours))
+    elif paired:
+        t = mean(differences) / spread(differences) * math.sqrt(len(differences))
+        return float(2.0 * stats.t.sf(abs(t), len(differences) - 1))
     else:
-        if min(len(ours), len(theirs)) < 2:
-            return 1.0
-        distance = mean(ours) - mean(theirs)
-        parts = [(spread(values) ** 2 / len(values), len(values) - 1) for values in (ours, theirs)]
-        variance = math.fsum(part for part, _ in parts)
-        error = math.sqrt(variance)
-        still = max(ours) == min(ours) and max(theirs) == min(theirs)
-        freedom = 1.0 if still else variance**2 / math.fsum(part**2 / free for part, free in parts)
-        constant = 2 / math.comb(len(ours) + len(theirs), len(ours))
-    if still:
-        return 1.0 if abs(distance) <= 1e-12 else min(constant, 1.0)
-    return float(2.0 * stdtr(freedom, -abs(distance) / error))
+        both = [(mean(values), spread(values), len(values)) for values in (ours, theirs)]
+        return float(stats.ttest_ind_from_stats(*both[0], *both[1], equal_var=False).pvalue)
+    return 1.0 if abs(mean(ours) - mean(theirs)) <= 1e-12 else min(exact, 1.0)
 
 
 def _summary(runs: list[RunResult], base: list[RunResult], power: float, level: float) -> Summary:
@@ -240,13 +213,13 @@ def _summary(runs: list[RunResult], base: list[RunResult], power: float, level: 
 
 
 def bias_of(runs: Sequence[RunResult]) -> dict[str, Any]:
-    """Return the fields of a `Summary` about bias, as far as the runs have it."""
+    """Return the fields of a `Summary` about bias, if the runs measured it."""
     found: dict[str, Any] = {}
     values = [run.bias for run in runs if math.isfinite(run.bias)]
     if values:
         found["bias"] = mean(values)
     if len(values) > 1:
-        half = t_quantile(len(values)) * spread(values) / math.sqrt(len(values))
+        half = t_quantile(0.025, len(values) - 1) * spread(values) / math.sqrt(len(values))
         found["bias_low"], found["bias_high"] = found["bias"] - half, found["bias"] + half
     clearest = [run.bias_z for run in runs if math.isfinite(run.bias_z)]
     if clearest:
@@ -256,7 +229,7 @@ def bias_of(runs: Sequence[RunResult]) -> dict[str, Any]:
 
 
 def z_bound(rankers: int) -> float:
-    """Return what the largest |z| over all pairs of rankers exceeds in at most 5 % of runs without bias (Bonferroni).
+    """Return the bound that the largest |z| over all pairs exceeds in at most 5 % of runs without bias (Bonferroni).
 
     >>> round(z_bound(2), 2), round(z_bound(15), 2)
     (1.96, 3.49)

@@ -1,4 +1,4 @@
-"""What the engine adds up of every impression: preferences and their squares, as cheaply as outcomes allow."""
+"""Sums of impressions in the engine: preferences and their squares, as cheaply as the kind of outcome allows."""
 
 import numpy as np
 
@@ -12,9 +12,9 @@ __all__ = ["ADDING", "products"]
 def add_differences(values, total, squares):  # type: ignore[no-untyped-def]
     """Add (1, R) credits to a total of that shape, and the products of every two to squares (R + 1, R + 1).
 
-    The last row of squares keeps the credits of one impression, and its corner 1, until the next comes: products of
-    two impressions at a time cost little more than of one. All R columns are added, though those above the
-    diagonal would do: rows of one length are faster.
+    The last row of squares holds the credits of one impression, and its corner 1, until the next one: the products of
+    two impressions at a time cost little more than those of one. All R columns are added, although those above the
+    diagonal would do, because rows of equal length are faster.
     """
     rankers = values.shape[1]
     credits = values[0]
@@ -34,7 +34,7 @@ def add_differences(values, total, squares):  # type: ignore[no-untyped-def]
 
 
 def products(squares: Floats) -> Floats:
-    """Return the (R, R) sums of products that `add_differences` has added up so far."""
+    """Return the (R, R) sums of products that `add_differences` has added so far."""
     kept = squares[-1, :-1] * squares[-1, -1]
     return squares[:-1, :-1] + np.outer(kept, kept)
 
@@ -43,7 +43,7 @@ def products(squares: Floats) -> Floats:
 def add_wins(values, total, squares):  # type: ignore[no-untyped-def]
     """Add 1 to total (R, R) at [n, m] if ranker n has more of the (1, R) credits than m; squares follow from it.
 
-    Where few rankers have credit only their rows and columns change.
+    If few rankers have credit, only their rows and columns change.
     """
     rankers = total.shape[0]
     credits = values[0]

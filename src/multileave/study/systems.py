@@ -1,6 +1,7 @@
-"""Systems: what a study of run files says beside its errors: how good they are, and whom users prefer."""
+"""Systems: comparing run files by simulated users, besides the errors of a study."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,84 @@ from multileave.methods.base import Method, get_method
 from multileave.random import Seed, below, seed_state
 from multileave.stats import Tally, Verdict
 from multileave.study.engine import User
+from multileave.study.runner import open_runs
+from multileave.study.settings import Settings
 from multileave.study.table_formats import Cell, Row, Section, Table
 
-__all__ = ["simulated_verdict", "system_scores", "systems_table"]
+__all__ = ["RunComparison", "compare_runs", "simulated_verdict", "system_scores"]
 
 STEP = 1000  # impressions between two calls of progress
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """What simulated users say about the systems of run files.
+
+    graded: the topics compared. method: by which users compared the systems. verdicts: by the name of the user.
+    """
+
+    graded: GradedTopics
+    method: str
+    verdicts: dict[str, Verdict]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values that JSON can hold."""
+        return {
+            "topics": self.graded.to_dict(),
+            "truth": system_scores(self.graded.queries),
+            "method": self.method,
+            "verdicts": {name: verdict.to_dict() for name, verdict in self.verdicts.items()},
+        }
+
+    @property
+    def table(self) -> Table:
+        """How good the systems are according to the qrels, best NDCG@10 first."""
+        queries = self.graded.queries
+        scores = system_scores(queries)
+        best = {metric: max(values.values()) for metric, values in scores.items()}
+        returned = dict(zip(queries.rankers, queries.lengths.mean(axis=0).tolist(), strict=True))
+        rows = []
+        for system in sorted(returned, key=lambda system: -scores["ndcg@10"][system]):
+            cells = (Cell(f"{v[system]:.3f}", bold=v[system] == best[metric]) for metric, v in scores.items())
+            rows.append(Row(system, (*cells, Cell(f"{returned[system]:,.1f}"))))
+        return Table(
+            "systems",
+            len(rows),
+            f"The systems according to the qrels, {len(self.graded.topics):,} topics.",
+            f"Means over topics, the best in each column in bold. Gains are 2^grade − 1. {' '.join(self.graded.notes)}",
+            (*scores, "documents per topic"),
+            (Section("", tuple(rows)),),
+        )
+
+
+def compare_runs(settings: Settings, progress: Callable[[int, int, str], None] | None = None) -> RunComparison:
+    """Let each kind of user in the settings compare the systems of its run files, by the first method.
+
+    progress: called now and then with (impressions done, impressions in all, what is going on).
+    """
+    graded = open_runs(settings.run_files, str(settings.qrels), settings.unjudged)
+    queries = graded.queries if settings.returned is None else graded.queries.cut(settings.returned)
+    total, done = settings.impressions * len(settings.users), 0
+
+    def advance(impressions: int) -> None:
+        nonlocal done
+        done += impressions
+        if progress is not None:
+            progress(done, total, "comparing the systems")
+
+    verdicts = {
+        name: simulated_verdict(
+            queries,
+            settings.methods[0],
+            settings.user(name, graded.queries.grades),
+            impressions=settings.impressions,
+            k=settings.k,
+            seed=f"{settings.seed}/verdict/{name}",
+            progress=advance,
+        )
+        for name in settings.users
+    }
+    return RunComparison(graded, settings.methods[0], verdicts)
 
 
 def simulated_verdict(
@@ -29,9 +103,9 @@ def simulated_verdict(
 ) -> Verdict:
     """Return the verdict of users who each see one page, for a query chosen uniformly.
 
-    It goes through the library's own flow, impression by impression, so its intervals and its warnings are
-    those of a live comparison. They speak of these queries, and of other users like these.
-    progress: called now and then with the number of impressions since the last time.
+    It uses the library's public flow impression by impression, not the compiled loop of `study.engine`, because health
+    checks and intervals need every impression; so they are those of a live comparison. They apply to these queries, and
+    to other users like these. progress: called now and then with the number of impressions since the last call.
 
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
@@ -62,31 +136,5 @@ def _query(data: QuerySet, q: int) -> tuple[Any, dict[str, list[int]]]:
 
 
 def system_scores(data: QuerySet) -> dict[str, dict[str, float]]:
-    """Return for every metric what each system scores on all queries."""
+    """Return the score of each system on all queries, for every metric."""
     return {name: dict(zip(data.rankers, metric(data).tolist(), strict=True)) for name, metric in METRICS.items()}
-
-
-def systems_table(graded: GradedTopics) -> Table:
-    """Return how good the systems are by the qrels, best NDCG@10 first, as a table of the report."""
-    scores = system_scores(graded.queries)
-    best = {metric: max(values.values()) for metric, values in scores.items()}
-    returned = dict(zip(graded.queries.rankers, graded.queries.lengths.mean(axis=0).tolist(), strict=True))
-    order = sorted(returned, key=lambda system: -scores["ndcg@10"][system])
-    rows = (
-        Row(
-            system,
-            (
-                *(Cell(f"{v[system]:.3f}", bold=v[system] == best[metric]) for metric, v in scores.items()),
-                Cell(f"{returned[system]:,.1f}"),
-            ),
-        )
-        for system in order
-    )
-    return Table(
-        "systems",
-        len(order),
-        f"The systems by the qrels, {len(graded.topics):,} topics.",
-        f"Means over topics, the best of a column in bold. Gains are 2^grade − 1. {'; '.join(graded.notes)}.",
-        (*scores, "documents per topic"),
-        (Section("", tuple(rows)),),
-    )

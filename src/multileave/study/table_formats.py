@@ -1,4 +1,4 @@
-"""What a table is, and how it is printed as Markdown, LaTeX and CSV; `tables` makes those of a study."""
+"""Table formats: a table as a value, and as Markdown, LaTeX and CSV; `tables` makes those of a study."""
 
 import csv
 import io
@@ -8,19 +8,7 @@ from dataclasses import dataclass
 
 from multileave.study.summaries import Summary
 
-__all__ = [
-    "FLOOR",
-    "MARKS",
-    "Cell",
-    "Row",
-    "Section",
-    "Table",
-    "escape_latex",
-    "escape_markdown",
-    "to_csv",
-    "to_latex",
-    "to_markdown",
-]
+__all__ = ["FLOOR", "MARKS", "Cell", "Row", "Section", "Table", "to_csv", "to_latex", "to_markdown"]
 
 MARKS = {
     "▼": "better, p < .01",
@@ -35,7 +23,7 @@ FLOOR = "floor"
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as it is printed, what follows it in brackets, whether it is bold, and its mark."""
+    """A number as text, what follows it in brackets, whether it is bold, and its mark."""
 
     text: str
     aside: str = ""
@@ -63,8 +51,8 @@ class Section:
 class Table:
     """A table that can be printed in any format.
 
-    name: short, of letters, digits and hyphens. caption: what it shows; notes: how to read it, the same
-    for all tables of a kind. columns: their headings. reference: the method of the marks, or "".
+    name: letters, digits and hyphens. caption: what it shows; notes: how to read it, the same for all tables of a kind.
+    columns: their headings. reference: the method that marks refer to, or "".
     """
 
     name: str
@@ -88,7 +76,7 @@ class Table:
 
 
 def to_markdown(tables: Iterable[Table]) -> str:
-    """Return the tables as Markdown with pipe tables, as GitHub and Pandoc read them, notes once for a kind."""
+    """Return the tables as Markdown pipe tables, with the notes once per kind of table."""
     parts: list[str] = []
     notes: list[str] = []
     for table in tables:
@@ -124,7 +112,7 @@ def _markdown(table: Table) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is.
+    """Return text that Markdown shows as is.
 
     >>> print(escape_markdown("a|b *c* <d>"))
     a\\|b \\*c\\* &lt;d>
@@ -177,10 +165,10 @@ LATEX = {
 
 
 def to_latex(tables: Iterable[Table]) -> str:
-    """Return the tables as LaTeX, to be compiled alone or within a paper; one too wide for it is shrunk.
+    """Return the tables as LaTeX, to be compiled alone or within a paper; wide ones are shrunk to fit.
 
-    As in the paper the marks stand together behind the methods, in their order, without the reference,
-    and later captions refer to the first for the notation.
+    As in the paper, the marks follow the methods, in their order, without the reference, and later captions refer to
+    the first for the notation.
     """
     parts: list[str] = []
     first: dict[str, str] = {}
@@ -228,7 +216,7 @@ def _latex_mark(mark: str) -> str:
 
 
 def escape_latex(text: str) -> str:
-    r"""Return text that LaTeX shows as it is, the marks as the paper's own commands.
+    r"""Return text that LaTeX shows as is, with the marks as the paper's own commands.
 
     >>> print(escape_latex("50 % of a_b"))
     50 \% of a\_b
@@ -237,7 +225,7 @@ def escape_latex(text: str) -> str:
 
 
 def to_csv(summaries: Sequence[Summary]) -> str:
-    """Return one line per summary, under a header; errors against further truths are columns of their own."""
+    """Return one line per summary, below a header; errors against further truths are additional columns."""
     truths = list(dict.fromkeys(truth for summary in summaries for truth in summary.other))
     lines = []
     for summary in summaries:

@@ -1,11 +1,10 @@
-"""The tables of a study: what verdicts take, what users see, errors in the paper's layout, and bias.
+"""The tables of a study: impressions to a verdict, page quality, errors in the paper's layout, and bias.
 
-A table has a row per data set under a heading per user, and a column per method. Where there is a single
-data set the rows are the users, as in the paper's table of 40 rankers. In tables of errors a cell is the
-mean over runs, its standard deviation in brackets, the best of the row in bold. Marks show the two-tailed
-t-test of one method, the reference, against each other one, as the paper's triangles do. Beside every row
-is the floor: the error against held-out NDCG@10 of one who knows NDCG@10 on the users' queries
-exactly; there is none where no queries are held out.
+A table has a row per data set under a heading per user, and a column per method. With a single data set the rows are
+the users, as in the paper's table of 40 rankers. In tables of errors a cell is the mean over runs with its standard
+deviation in brackets, the best of the row in bold. Marks show the two-tailed t-test of one method, the reference,
+against each other one, like the paper's triangles. The last column is the floor: the error against held-out NDCG@10 of
+someone who knows NDCG@10 on the users' queries exactly; there is none if no queries are held out.
 """
 
 import math
@@ -52,15 +51,15 @@ def make_tables(
 ) -> list[Table]:
     """Return all tables of some results, by number of rankers.
 
-    Impressions to a verdict, the same relative to a base method, the quality of the pages shown, the errors
-    against each truth, then bias.
+    Impressions to a verdict, the same relative to a base method, the quality of the pages shown, errors against each
+    truth, then bias.
 
     against: the reference of the marks, see `reference_method`.
-    paired: test the differences of runs of the same data set, fold and number, rather than Welch's test.
-    digits: decimals, by which the best of a row may also tie.
-    base: the method that impressions to a verdict are compared with. power, level: of the verdict.
+    paired: use a paired test over runs of the same data set, fold and number, rather than Welch's.
+    digits: decimals; the best of a row is determined after rounding.
+    base: the method with which impressions to a verdict are compared. power, level: of the verdict.
 
-    Users who click at random appear only in the table of bias, for to them no ranker is better.
+    Users who click at random appear only in the table of bias, as they prefer no ranker.
     """
     tables = []
     by_rankers = gather(results, lambda result: result.rankers)
@@ -80,7 +79,7 @@ def make_tables(
 
 
 def reference_method(methods: Sequence[str], against: str) -> str:
-    """Return the method that others are tested against: the one of that spelling, else the last of that name.
+    """Return the reference of the tests: the method spelled like that, else the last one of that name.
 
     >>> reference_method(["tdm", "ppm", "ppm(pairs='all')"], "ppm")
     'ppm'
@@ -95,7 +94,7 @@ def reference_method(methods: Sequence[str], against: str) -> str:
 
 
 def _mark(ours: Sequence[RunResult], theirs: Sequence[RunResult], truth: str, paired: bool) -> str:
-    """Return the sign of the test of our runs against theirs."""
+    """Return the mark for the test of our runs against theirs."""
     if paired:
         of_key = {run.key: at_end(run, truth) for run in theirs}
         both = [(at_end(run, truth), of_key[run.key]) for run in ours if run.key in of_key]
@@ -155,20 +154,20 @@ def _error_table(results: list[RunResult], truth: str, against: str, paired: boo
 
 
 def _error_notes(reference: str, against: str, paired: bool, *, floor: bool) -> str:
-    notes = "Mean over runs, standard deviation in brackets, best of a row in bold."
+    notes = "Mean over runs, standard deviation in brackets, best in each row in bold."
     if reference:
         test = "t-test over runs matched by fold and number" if paired else "Welch t-test"
         marks = ", ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
         notes += f" Two-tailed {test} of {reference} against each other method; {reference} is {marks}."
     else:
-        notes += f" No tests of significance: {against} is not among the methods."
+        notes += f" No significance tests, as {against} is not among the methods."
     if floor:
-        notes += " Floor: the held-out error of one who knows NDCG@10 exactly on the queries the users issued."
+        notes += " Floor: the held-out error of someone who knows NDCG@10 on the users' queries exactly."
     return notes
 
 
 def _power_tables(results: list[RunResult], base: str, power: float, level: float) -> list[Table]:
-    """Return what verdicts take, by themselves and relative to the base, and what users see meanwhile."""
+    """Return impressions to a verdict, the same relative to the base, and the quality of pages."""
     measured = [result for result in results if result.preferences and result.ndcg_rankers]
     if not measured:
         return []
@@ -179,8 +178,8 @@ def _power_tables(results: list[RunResult], base: str, power: float, level: floa
     tables = [
         _by_method(
             measured, f"verdict-{rankers}-rankers", f"Impressions to a verdict{extent}",
-            f"Impressions after which a pair of rankers differs significantly with {test}: median over pairs, "
-            "quartiles in brackets, fewest in bold.",
+            f"Impressions until a pair of rankers differs significantly with {test}: median over pairs, quartiles in "
+            "brackets, fewest in bold.",
             lambda runs, of_base: _quartile_cell([n for run in runs for n in verdicts_of(run, power, level)], _count),
             base, min,
         )
@@ -239,7 +238,7 @@ def _quartile_cell(values: Sequence[float], form: Callable[[float], str]) -> tup
 
 
 def _count(value: float) -> str:
-    """Return a number of impressions in three digits.
+    """Return a number of impressions with three significant digits.
 
     >>> _count(12345.6), _count(87.2), _count(math.inf)
     ('12,300', '87', '∞')
@@ -267,11 +266,11 @@ def _bias_table(results: list[RunResult]) -> Table:
     return Table(
         f"bias-{rankers}-rankers",
         rankers,
-        f"What users who click at random seem to prefer, {_extent(results, names)}",
-        "Preference: mean over pairs of rankers and over runs, in bold where its 95 % interval excludes 0. Largest "
-        "|z|: mean preference by standard error of the clearest pair, mean over runs. Beyond: the share of runs where "
-        f"that is more than {z_bound(rankers):.2f}; without bias 5 % at most, in bold from 10 % on. Users who click "
-        "almost at random have some preference of their own.",
+        f"Bias: preferences inferred from users who click at random, {_extent(results, names)}",
+        "Preference: mean over pairs of rankers and runs, in bold if its 95 % interval excludes 0. Largest |z|: mean "
+        "preference divided by its standard error, for the clearest pair, mean over runs. Beyond: the share of runs in "
+        f"which that exceeds {z_bound(rankers):.2f}; at most 5 % without bias, in bold from 10 %. Users who click "
+        "almost at random do have a slight preference.",
         ("preference", "95 % interval", "largest |z|", f"beyond {z_bound(rankers):.2f}"),
         tuple(sections),
     )
@@ -298,7 +297,7 @@ def _signed(value: float) -> str:
 def _sections(
     results: list[RunResult], names: dict[str, str], rows: Callable[[str, list[RunResult]], list[Row]]
 ) -> tuple[Section, ...]:
-    """Put rows of data sets under users, or rows of users if there is a single data set."""
+    """Return rows of data sets under users, or rows of users if there is a single data set."""
     of_user = gather(results, lambda result: result.user)
     if len(set(names.values())) == 1:
         return (Section("", tuple(row for user, runs in of_user.items() for row in rows(_plain(user), runs))),)
@@ -311,7 +310,7 @@ def _sections(
 
 
 def _where(names: dict[str, str]) -> str:
-    """Name the data set in the caption if the rows do not."""
+    """Return the data set for the caption if the rows do not name it."""
     return "" if len(set(names.values())) > 1 else f", {next(iter(names.values()))}"
 
 
@@ -320,7 +319,7 @@ def _plain(user: str) -> str:
 
 
 def _extent(results: list[RunResult], names: dict[str, str]) -> str:
-    """Return how much a table rests on."""
+    """Return how many rankers, impressions and runs a table is based on."""
     cells = gather(results, lambda result: (names[result.dataset], result.user, result.method))
     counts = sorted({len(runs) for runs in cells.values()})
     runs = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"

@@ -1,1 +1,1 @@
-"""Intervals: for one look and for any number of looks, and the formulas they share."""
+"""Confidence intervals and p-values, as formulas on arrays."""

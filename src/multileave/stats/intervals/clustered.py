@@ -1,8 +1,8 @@
-"""Confidence intervals for mean preferences per impression: for one look, and for any number of looks.
+"""Confidence intervals for mean preferences per impression, for one look.
 
-What is independent is the unit (a user, a session), not the impression: an interval that takes a user's
-impressions for independent is too narrow. The mean preference is a ratio of two sums over units,
-preference and impressions, and its variance follows by the delta method.
+Units (users, sessions) are independent, impressions are not: an interval that treats a user's impressions as
+independent is too narrow. The mean preference is a ratio of two sums over units, preference and impressions, and its
+variance follows by the delta method.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ __all__ = ["Intervals", "clustered", "t_quantile", "t_tail", "wilson"]
 
 
 class Intervals(NamedTuple):
-    """Means per impression with their two-sided intervals and p-values against zero, each float (P,).
+    """Means per impression with two-sided intervals and p-values against zero, each float (P,).
 
     multipliers: the half widths in standard errors, as for a normal distribution.
     """
@@ -29,15 +29,15 @@ class Intervals(NamedTuple):
 
 
 def clustered(moments: Moments, confidence: float) -> Intervals:
-    """Return intervals for one look whose independent observations are units, by the delta method.
+    """Return intervals for one look, with units as the independent observations, by the delta method.
 
     mu = sum_u S_u / sum_u n_u,   Var(mu) = (U - 1) / U * sum_u ((S_u - mu n_u) / (N - n_u))^2
 
-    which is the jackknife that leaves out one unit at a time; with equal n_u it is the usual U / (U - 1)
-    times the delta method's, and with unequal n_u it takes away the bias that heavy units bring. The
-    quantile is that of t with one degree of freedom less than the effective number of units,
-    (sum n_u)^2 / sum n_u^2. Where all units say exactly the same there is no variance to estimate; the
-    p-value is then that of the sign test, 2^(1 - U), and the interval excludes zero just when that does.
+    which is the jackknife that leaves out one unit at a time; with equal n_u it is the usual U / (U - 1) times the
+    delta method's, and with unequal n_u it removes the bias due to heavy units. The quantile is that of t with one
+    degree of freedom less than the effective sample size, (sum n_u)^2 / sum n_u^2. If all units have the same
+    preference, there is no variance to estimate; the p-value is then that of the sign test, 2^(1 - U), and the
+    interval excludes zero exactly if the test is significant.
 
     Needs at least two units.
 
@@ -61,8 +61,8 @@ def clustered(moments: Moments, confidence: float) -> Intervals:
 def wilson(wins: Ints, losses: Ints, units: int, multipliers: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the share of units that prefer the first of each pair, ties half, and its interval [wilson1927].
 
-    multipliers: the half width in standard errors that is asked for, 1.96 for 95 % in one look. Ties make
-    the share vary less than Wilson's formula takes it to, so with them the interval is a little too wide.
+    multipliers: the half width in standard errors, 1.96 for 95 % in one look. With ties the share varies less than
+    Wilson's formula assumes, so the interval is slightly too wide.
 
     >>> share, low, high = wilson(np.array([60]), np.array([20]), 100, np.array([1.96]))
     >>> print(f"{share[0]:.2f} ({low[0]:.3f} to {high[0]:.3f})")

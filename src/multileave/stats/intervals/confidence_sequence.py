@@ -1,26 +1,25 @@
-"""Intervals that hold at any time: look as often as you like, and stop when you like.
+"""Intervals that are valid at any time: look as often as you like, and stop when you like.
 
-An interval for one look is wrong more often the more often one looks. A confidence sequence is wrong,
-ever, with a chance of at most alpha. Ours is the normal mixture of Robbins [robbins1970] with an
-estimated variance, which makes it asymptotic [waudbysmith2024]. With M(mu) = sum_u (S_u - mu n_u), V its
-estimated variance and rho a constant, zero is excluded where
+The more often one looks, the more often an interval for one look is wrong. A confidence sequence is ever wrong with
+probability at most alpha. Ours is the normal mixture of Robbins [robbins1970] with an estimated variance, which makes
+it asymptotic [waudbysmith2024]. With M(mu) = sum_u (S_u - mu n_u), V its estimated variance and rho a constant, zero is
+excluded if
 
     |M(0)| > sqrt(2 (V + rho) log(sqrt(1 + V / rho) / alpha + 1 / 2)).
 
-**Its clock is V, the accumulated variance of the units' sums**, not the number of units: a panel of users
-who return every day keeps it moving. Martingales do not carry that far, as a returning user's next
-impressions can be predicted from the last. What does: each side is the boundary of a half-normal mixture
-at alpha / 2, which Brownian motion at time V ever crosses with a chance of at most alpha / 2; and a
-Gaussian process with the same variances whose later increments correlate with its past, but not
-negatively, crosses it no more often, by Slepian's inequality [slepian1962]. Users with tastes are just
-that. The price of two one-sided boundaries over the usual two-sided one is the 1 / 2, 0.4 % of width.
+**Its clock is V, the accumulated variance of the units' sums**, not the number of units: a panel of users who return
+every day keeps it moving. A martingale argument does not apply, as a returning user's next impressions can be predicted
+from the last. Instead, each side is the boundary of a half-normal mixture at alpha / 2, which Brownian motion at time V
+ever crosses with probability at most alpha / 2. A Gaussian process with the same variances and non-negatively
+correlated increments crosses it no more often, by Slepian's inequality [slepian1962]; users with consistent tastes are
+such a process. Two one-sided boundaries instead of the usual two-sided one add the 1 / 2, 0.4 % of width.
 
-**Tuning.** rho = tuned_for / 8.2 makes the 95 % sequence narrowest, relative to the standard error,
-when V is worth that many single impressions; it is then 3.04 standard errors wide to either side (one
-look: 1.96), and 3.25 at ten times as much.
+**Tuning.** With rho = tuned_for / 8.2 the 95 % sequence is narrowest, relative to the standard error, when V equals the
+variance of that many single impressions. It then extends 3.04 standard errors to either side (one look: 1.96), and 3.25
+at ten times as many.
 
-Asymptotic means: many units must share the variance. Few units are met with Student's t, as in
-`intervals.clustered`, and with the boundary itself, which is far away long before its time.
+Asymptotic means that many units must share the variance. With few units, Student's t is used as in
+`intervals.clustered`, and the boundary itself is far away long before its time.
 """
 
 import numpy as np
@@ -34,11 +33,11 @@ __all__ = ["TUNED_FOR", "anytime", "boundary"]
 TUNED_FOR = 10_000
 _AT_BEST = 8.2  # V / rho where the 95 % boundary is lowest in standard errors: x - 1 with x - log x = 1 - log 0.05^2
 
-_FAR = 4.0  # standard errors from which on t and normal quantiles keep their ratio
+_FAR = 4.0  # standard errors beyond which t and normal quantiles keep their ratio
 
 
 def boundary(clocks: Floats, alpha: float, tuned_for: float = TUNED_FOR) -> Floats:
-    """Return how many standard errors from zero the boundary is at these clocks, counted in impressions.
+    """Return how many standard errors from zero the boundary is at these clocks, in impressions.
 
     >>> boundary(np.array([100.0, 1_000.0, 10_000.0, 100_000.0]), 0.05).round(2)
     array([8.98, 3.84, 3.04, 3.25])
@@ -48,12 +47,12 @@ def boundary(clocks: Floats, alpha: float, tuned_for: float = TUNED_FOR) -> Floa
 
 
 def anytime(moments: Moments, confidence: float, tuned_for: float = TUNED_FOR) -> Intervals:
-    """Return intervals of which none, at any time, misses its mean with a chance above 1 - confidence.
+    """Return intervals each of which ever misses its mean with probability at most 1 - confidence.
 
-    tuned_for: for how many impressions' worth of variance the sequence is narrowest. It must be chosen
-    before the first look, as must the confidence.
+    tuned_for: the number of impressions at which the sequence is narrowest. Like the confidence, it must be chosen
+    before the first look.
 
-    Where all units say exactly the same the p-value is 2^(1 - U), which is valid at any time.
+    If all units have the same preference, the p-value is 2^(1 - U), which is valid at any time.
     """
     means, errors = moments.means, moments.errors
     clocks = moments.clocks
@@ -65,7 +64,7 @@ def anytime(moments: Moments, confidence: float, tuned_for: float = TUNED_FOR) -
     np.divide(np.abs(means), errors, out=statistics, where=some)
     share = clocks * (_AT_BEST / tuned_for)
     exponent = _as_normal(statistics, moments.freedom) ** 2 / (2.0 * (1.0 + 1.0 / share))
-    # The alpha at which the boundary is just here: e^x = sqrt(1 + V / rho) / alpha + 1 / 2.
+    # The alpha at which the statistic lies on the boundary: e^x = sqrt(1 + V / rho) / alpha + 1 / 2.
     evidence = np.exp(-exponent)
     p = np.minimum(np.sqrt(1.0 + share) * evidence / (1.0 - evidence / 2.0), 1.0)
     alike = moments.alike

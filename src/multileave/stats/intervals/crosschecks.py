@@ -1,4 +1,4 @@
-"""Cross-checks of the intervals that rest on other assumptions: the cluster bootstrap and the sign test."""
+"""Cross-checks of the intervals under other assumptions: the cluster bootstrap and the sign test."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,9 @@ __all__ = ["bootstrap", "sign_test"]
 
 
 def sign_test(wins: Ints, losses: Ints) -> Floats:
-    """Return two-sided p-values of the exact sign test: is a unit as likely to prefer either? Ties are left out.
+    """Return two-sided p-values of the exact sign test: are units equally likely to prefer either? Ties are left out.
 
-    Its hypothesis is not that of the mean: many users may prefer n a little and few prefer m a lot.
+    This is not a test of the mean: many users may prefer n a little while a few prefer m a lot.
 
     >>> sign_test(np.array([9]), np.array([1]))
     array([0.02148438])
@@ -34,13 +34,13 @@ def bootstrap(
     replicates: int,
     rng: np.random.Generator,
 ) -> Intervals:
-    """Return bootstrap-t intervals: units are drawn anew, each a Poisson(1) number of times [efron1993].
+    """Return bootstrap-t intervals: units are resampled, each a Poisson(1) number of times [efron1993].
 
-    blocks: the units' sums by pair (b, P) and their impressions (b,), all of them once.
+    blocks: the units' sums by pair (b, P) and their impressions (b,), each unit once.
 
-    Each replicate's deviation from the mean is taken in its own standard errors; the interval is the
-    quantile of their absolute values to either side, and p counts those as far from zero as the mean is,
-    itself included. Where all units say the same it is `intervals.clustered`.
+    Each replicate's deviation from the mean is measured in its own standard errors. The interval extends to the
+    quantile of their absolute values, and p counts those at least as far from zero as the mean, the mean included. If
+    all units have the same preference, the interval is `intervals.clustered`.
     """
     pairs = len(moments.totals)
     means = moments.means

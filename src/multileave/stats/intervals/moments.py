@@ -1,4 +1,4 @@
-"""Moments: the few sums over units that intervals are made of."""
+"""Moments: the few sums over units from which intervals are computed."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,17 +12,17 @@ Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Moments(NamedTuple):
-    """What intervals need of a tally, for P pairs of rankers.
+    """What intervals need to know of a tally, for P pairs of rankers.
 
     With S_u a unit's sum of preferences for a pair, n_u its impressions, N all impressions, U the number
     of units and mu the mean per impression:
 
     totals: float (P,), the sum of S_u over units.
-    variances: float (P,), the estimated variance of that sum about mu N, each unit left out in turn,
+    variances: float (P,), the estimated variance of that sum about mu N, by the jackknife,
 
         V = (U - 1) / U * sum_u (S_u - mu n_u)^2 / (1 - n_u / N)^2.
 
-    effective: the effective number of units, (sum n_u)^2 / sum n_u^2.
+    effective: the effective sample size, (sum n_u)^2 / sum n_u^2.
     squares: float (P,), the sum of squared preferences of single impressions.
     wins, losses: int (P,), the units whose sum is above and below zero.
     """
@@ -48,18 +48,18 @@ class Moments(NamedTuple):
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of Student's t: one less than the effective number of units."""
+        """Degrees of freedom of Student's t: one less than the effective sample size."""
         return max(self.effective - 1.0, 1.0)
 
     @property
     def alike(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Where all units say exactly the same, and something, so that there is no variance to estimate."""
+        """Where all units have the same preference other than zero, so that there is no variance to estimate."""
         found: np.ndarray[Any, np.dtype[np.bool_]] = (self.variances == 0.0) & (self.totals != 0.0)
         return found
 
     @property
     def clocks(self) -> Floats:
-        """The variance in terms of single impressions: N where each is a unit, more where units' are alike."""
+        """The variance in units of a single impression's: N if each is a unit, more if a unit's are correlated."""
         single = np.maximum(self.squares / self.impressions - self.means**2, 0.0)
         clocks = np.full_like(single, float(self.impressions))
         np.divide(self.variances, single, out=clocks, where=single > 0.0)
@@ -81,7 +81,7 @@ def pair_positions(size: int) -> tuple[Ints, Ints]:
 
 
 def reordered_pairs(order: Ints) -> tuple[Ints, Floats]:
-    """Return where each pair of rankers in a new order is found in the old, and -1 where it is turned round.
+    """Return where each pair of rankers in a new order was in the old one, and -1 if it is reversed.
 
     >>> reordered_pairs(np.array([2, 0, 1]))
     (array([1, 2, 0]), array([-1., -1.,  1.]))
@@ -93,7 +93,7 @@ def reordered_pairs(order: Ints) -> tuple[Ints, Floats]:
 
 
 def differences(credits: Floats, tolerance: float) -> Floats:
-    """Return the preferences by pair for credits (..., R); equal credits that differ by rounding have none."""
+    """Return the preferences by pair for credits (..., R); credits that differ only by rounding have none."""
     first, second = pair_positions(credits.shape[-1])
     pairs: Floats = credits[..., first] - credits[..., second]
     pairs[np.abs(pairs) <= tolerance * np.abs(credits).max(axis=-1, keepdims=True)] = 0.0

@@ -1,1 +1,1 @@
-"""Tally: sums of outcomes, by unit, that merge and can be written."""
+"""Sums of outcomes by unit that merge, serialise and yield verdicts."""

@@ -1,4 +1,4 @@
-"""HealthCounts: what a tally keeps beside preferences so that a verdict can say how healthy its data are."""
+"""HealthCounts: what a tally counts besides preferences, to tell how healthy its data are."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -23,15 +23,15 @@ COUNTS = (
 class HealthCounts:
     """Counts of impressions, all of them sums.
 
-    clicks_known, without_clicks: impressions whose clicks were told, and those of them without any.
-    examined: impressions that were told in full, to which all that follow refer.
-    no_preference: those in which no clicks could have preferred a ranker, as all rank what was drawn alike.
-    different_documents: those in which a ranker had not returned some document that was drawn.
-    short_lists: those in which a ranker returned fewer than k + 1 documents, while others returned some that it lacks;
+    clicks_known, without_clicks: impressions whose number of clicks is known, and those of them without clicks.
+    examined: impressions known in full; the following refer to them.
+    no_preference: those in which no click could favour a ranker, as all rank the drawn documents alike.
+    different_documents: those in which a ranker had not returned some drawn document.
+    short_lists: those in which a ranker returned fewer than k + 1 documents and lacks some that others returned;
         short: int (R,), how often each did; needed: the largest k + 1 of them.
-    same_pages: int (R, R), how often two rankers ranked alike all that was drawn, for methods that copies of a ranker
-        can mislead.
-    first, exposure: who stood first, and who took up room, against what the method expects.
+    same_pages: int (R, R), how often two rankers ranked all drawn documents alike, for methods that are sensitive to
+        copies of a ranker.
+    first, exposure: whose document came first, and whose were shown, against what the method expects.
     fallbacks: impressions in which a ranker returned nothing; missing: int (R,), how often each did.
     left_out: those of them that could not be compared, and are not among the tally's impressions.
     """
@@ -47,24 +47,24 @@ class HealthCounts:
         self.exposure = Balance(rankers)
 
     def add_clicks(self, clicks: int, times: int = 1) -> None:
-        """Count one impression's clicks; with times = -1, take them out."""
+        """Count one impression's clicks; with times = -1, remove them."""
         self.clicks_known += times
         self.without_clicks += times * (clicks == 0)
 
     def change_clicks(self, before: int, after: int) -> None:
-        """Count an impression's clicks anew."""
+        """Replace an impression's number of clicks."""
         self.without_clicks = max(self.without_clicks + (after == 0) - (before == 0), 0)
 
     def add(self, impression: Impression, rankers: tuple[str, ...]) -> None:
         """Count one impression."""
         if not isinstance(impression, Impression):
             raise TallyError(
-                f"impression is a {type(impression).__name__}; expected the Impression that was shown, or None."
+                f"The impression is a {type(impression).__name__}; expected the Impression that was shown, or None."
             )
         order: Any = slice(None)
         if impression.rankers != rankers:
             if set(impression.rankers) != set(rankers):
-                raise other_rankers("the impression", impression.rankers, rankers)
+                raise other_rankers("The impression", impression.rankers, rankers)
             order = [impression.rankers.index(name) for name in rankers]
         method = get_method(impression.method)
         absent = impression.lengths[order] == 0
@@ -89,11 +89,11 @@ class HealthCounts:
                 balance.add(found[0][order], found[1][order])
 
     def add_fallback(self, missing: Collection[str], rankers: tuple[str, ...]) -> None:
-        """Count an impression that was shown without some rankers, and could not be compared."""
+        """Count an impression shown without some rankers that could not be compared."""
         names = () if isinstance(missing, str) or not isinstance(missing, Collection) else tuple(missing)
         if not names or not set(names) <= set(rankers):
             raise TallyError(
-                f"missing is {missing!r}; expected the names of the rankers that returned nothing, of "
+                f"Missing rankers are {missing!r}; expected the names of those that returned nothing, out of "
                 f"{', '.join(rankers)}."
             )
         self.fallbacks += 1
@@ -101,7 +101,7 @@ class HealthCounts:
         self.missing += np.array([name in names for name in rankers])
 
     def merge(self, other: "HealthCounts", times: int = 1) -> None:
-        """Add another's counts; with times = -1, take out what had been added."""
+        """Add another's counts; with times = -1, remove them."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
         self.missing = self.missing + times * other.missing
@@ -163,7 +163,7 @@ class HealthCounts:
 
 
 def _short_lists(impression: Impression) -> Any:
-    """Return which rankers returned fewer than k + 1 documents, and lack some that others returned, bool (R,)."""
+    """Return which rankers returned fewer than k + 1 documents and lack some that others returned, bool (R,)."""
     few = (impression.lengths > 0) & (impression.lengths <= impression.k)
     if len(impression.ranks):
         return few & (impression.ranks == ABSENT).any(axis=0)
@@ -171,7 +171,7 @@ def _short_lists(impression: Impression) -> Any:
 
 
 def _no_preference(impression: Impression) -> bool:
-    """Return whether no clicks could have preferred a ranker: all rank alike what was drawn, or there are no teams."""
+    """Return whether no click could favour a ranker: all rank the drawn documents alike, or there are no teams."""
     if len(impression.ranks):
         return bool((impression.ranks == impression.ranks[:, :1]).all())
     if len(impression.note):

@@ -1,27 +1,25 @@
-"""Tally: what many outcomes add up to, by unit; small, mergeable, serialisable.
+"""Tally: sums of many outcomes, by unit; small, mergeable, serialisable.
 
-Impressions that belong to a unit (a user, a session) are kept as one row of sums for that unit
-(`units`), as they are not independent of each other. An impression without a unit is a unit of its own,
-and needs no row: sums and sums of squares are enough (`singles`). What the health of the data is read
-from stands beside them (`evidence`).
+Impressions of a unit (a user, a session) are not independent of each other, so each unit has a row of sums (`units`).
+An impression without a unit is a unit of its own and needs no row: grouped sums are enough (`grouped_sums`).
 """
 
-import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multileave.errors import TallyError
 from multileave.impression import Impression
-from multileave.outcome import TOLERANCE, Floats, Outcome
+from multileave.outcome import Floats, Outcome
 from multileave.stats.intervals.confidence_sequence import TUNED_FOR
-from multileave.stats.intervals.moments import Ints, Moments, pair_positions, reordered_pairs
+from multileave.stats.intervals.moments import Ints, pair_positions, reordered_pairs
 from multileave.stats.parsing import (
     as_pairs,
     check_version,
     checked_count,
-    checked_rankers,
+    count_of,
+    counts_of,
     field_of,
     floats_of,
     malformed,
@@ -29,14 +27,14 @@ from multileave.stats.parsing import (
     plain_unit,
     read_outcome,
 )
+from multileave.stats.tally.base import BaseTally
+from multileave.stats.tally.grouped_sums import Group
 from multileave.stats.tally.health_counts import HealthCounts
-from multileave.stats.tally.singles import Singles
 from multileave.stats.tally.units import PackedIds, Units
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
 if TYPE_CHECKING:
-    from multileave.stats.health import Health
     from multileave.stats.verdict.strengths import Strengths
 
 __all__ = ["FORMAT_VERSION", "Tally"]
@@ -44,14 +42,14 @@ __all__ = ["FORMAT_VERSION", "Tally"]
 FORMAT_VERSION = 1
 
 
-class Tally:
+class Tally(BaseTally):
     """The sum of many outcomes between the same rankers, by unit.
 
-    unit: what is independent of each other, such as a user's id; any hashable, but only strings and
-        numbers can be written by `to_dict`. Without one, each impression is a unit of its own.
+    unit: what is independent of each other, such as a user's id; any hashable, but `to_dict` can write only strings
+        and numbers. Without one, each impression is a unit of its own.
 
-    Impressions without clicks count: their outcome is zero, and they are added like any other. An
-    outcome, or a tally to merge, may name the rankers in another order.
+    Impressions without clicks count: their outcome is zero, and they are added like any other. An outcome, or a tally
+    to merge, may name the rankers in another order.
 
     >>> tally = Tally(["bm25", "dense"])
     >>> for user, credits in [("u1", (1.0, 0.0)), ("u1", (0.5, 0.0)), ("u2", (0.0, 0.0))]:
@@ -66,35 +64,17 @@ class Tally:
     """
 
     def __init__(self, rankers: Sequence[str]) -> None:
-        self._rankers = checked_rankers(rankers)
-        pairs = len(self._rankers) * (len(self._rankers) - 1) // 2
-        self._singles = Singles(pairs)
-        self._units = Units(len(self._rankers))
-        self._squares = np.zeros(pairs)  # of the preferences of impressions that have a unit
-        self._evidence = HealthCounts(len(self._rankers))
-
-    @property
-    def rankers(self) -> tuple[str, ...]:
-        """The names of the rankers."""
-        return self._rankers
-
-    @property
-    def impressions(self) -> int:
-        """How many impressions were added, with or without clicks."""
-        return self._singles.impressions + int(self._units.counts.sum())
-
-    @property
-    def units(self) -> int:
-        """How many units they came from; an impression without a unit is one of its own."""
-        return self._singles.impressions + len(self._units)
+        super().__init__(rankers)
+        self._squares = np.zeros(self.pairs)  # of the preferences of impressions that have a unit
+        self._single_clicks = 0  # of the impressions without a unit, which are all that is grouped
 
     @property
     def preferences(self) -> Floats:
         """Antisymmetric (R, R) array: the mean preference for ranker n over m per impression."""
         if not self.impressions:
-            raise TallyError("the tally holds no impressions, so it has no mean preference. Add outcomes first.")
+            raise TallyError("The tally holds no impressions, so there is no mean preference. Add outcomes first.")
         matrix = np.zeros((len(self._rankers), len(self._rankers)))
-        matrix[pair_positions(len(self._rankers))] = self._totals() / self.impressions
+        matrix[pair_positions(len(self._rankers))] = self.totals() / self.impressions
         return matrix - matrix.T
 
     def add(
@@ -107,19 +87,20 @@ class Tally:
     ) -> None:
         """Add the outcome of one impression.
 
-        clicks: how many clicks there were, and impression: what was shown. Both are optional and serve
-        the health checks of the verdict only.
+        clicks: how many clicks there were; impression: what was shown. Both are optional and used only for the health
+        checks of the verdict.
         """
         values, by_pair = read_outcome(outcome, self._rankers)
         count = 0 if clicks is None else checked_count("clicks", clicks)
         if unit is not None and self._units.find(unit) is None:
             plain_unit(unit)
         if impression is not None:
-            self._evidence.add(impression, self._rankers)
+            self.evidence.add(impression, self._rankers)
         if clicks is not None:
-            self._evidence.add_clicks(count)
+            self.evidence.add_clicks(count)
         if unit is None:
-            self._singles.add(as_pairs(values, by_pair), count)
+            self._grouped.add(1, as_pairs(values, by_pair))
+            self._single_clicks += count
             return
         if values.any():
             first, second = pair_positions(len(self._rankers))
@@ -128,55 +109,59 @@ class Tally:
         self._units.add(unit, values, by_pair=by_pair, clicks=count)
 
     def add_fallback(self, missing: Collection[str]) -> None:
-        """Count an impression that some rankers returned nothing for, for the health checks only.
+        """Count an impression for which some rankers returned nothing, for the health checks only.
 
-        Rankers that did not answer are left out of the page, and what is left is another comparison: its
-        outcome belongs in another tally, or nowhere. missing: their names.
+        A page without them is another comparison: its outcome belongs in another tally, or nowhere. missing: their
+        names.
         """
-        self._evidence.add_fallback(missing, self._rankers)
+        self.evidence.add_fallback(missing, self._rankers)
 
     def replace(
         self, old: Outcome, new: Outcome, unit: Hashable = None, *, clicks: tuple[int, int] | None = None
     ) -> None:
-        """Take the old outcome of an impression out and put its new one in, as after a late click.
+        """Replace the old outcome of an impression by its new one, as after a late click.
 
-        The impression must have been added with this old outcome and this unit. A tally does not
-        remember single impressions, and can check only that it has seen the unit.
+        The impression must have been added with this old outcome and this unit. A tally does not remember single
+        impressions, so it can only check that it has seen the unit.
 
-        clicks: how many clicks there were before and are now, where the old were told to `add`.
+        clicks: how many clicks there were before and are now, if `add` was given the old number.
         """
         before, after = read_outcome(old, self._rankers), read_outcome(new, self._rankers)
         told = (0, 0) if clicks is None else (checked_count("clicks", clicks[0]), checked_count("clicks", clicks[1]))
         row = None if unit is None else self._units.find(unit)
-        if unit is None and not self._singles.impressions:
+        if unit is None and not self._grouped.units:
             raise TallyError(
-                "there is no impression without a unit in the tally, so none can be replaced. Add its old outcome "
-                "first, or pass the unit it was added with."
+                "The tally holds no impression without a unit, so none can be replaced. Add its old outcome first, or "
+                "pass the unit it was added with."
             )
         if unit is not None and row is None:
             raise TallyError(
-                f"unit {unit!r} is not in the tally, so none of its impressions can be replaced. Add its old outcome "
+                f"Unit {unit!r} is not in the tally, so none of its impressions can be replaced. Add its old outcome "
                 "first, and pass the unit it was added with."
             )
         if clicks is not None:
-            self._evidence.change_clicks(*told)
+            self.evidence.change_clicks(*told)
         out, into = as_pairs(*before), as_pairs(*after)
+        more = told[1] - told[0]
         if row is None:
-            self._singles.change(out, into, told[1] - told[0])
+            self._grouped.add(1, into)
+            self._grouped.add(1, out, -1)
+            self._single_clicks = max(self._single_clicks + more, 0)
         else:
             self._squares = np.maximum(self._squares + into * into - out * out, 0.0)
-            self._units.change(row, before, after, told[1] - told[0])
+            self._units.change(row, before, after, more)
 
     def merge(self, other: "Tally") -> "Tally":
         """Add all that another tally holds to this one, and return this one.
 
-        The order of merging matters only to rounding. A unit that is in both is one unit.
+        The order of merging matters only to rounding. A unit in both is one unit.
         """
         other = self._checked_other(other)
-        self._singles.merge(other._singles)
+        self._grouped.merge(other._grouped)
+        self._single_clicks += other._single_clicks
         self._units.merge(other._units)
         self._squares = self._squares + other._squares
-        self._evidence.merge(other._evidence)
+        self.evidence.merge(other.evidence)
         return self
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -205,28 +190,27 @@ class Tally:
 
         impressions: int (U,), each at least 1. clicks: int (U,), if they are known.
         sums: float (U, R) of "credits", or float (U, P) of preferences by "pairs", n < m.
-        squares: float (P,), the sum over all impressions of their squared preference.
+        squares: float (P,), the sum over all impressions of the squared preference.
 
-        What comes with `PackedIds` is neither checked nor copied: its arrays belong to the tally then.
+        Arrays that come with `PackedIds` are neither checked nor copied, and belong to the tally from then on.
 
         >>> sums = np.array([[1.0, 0.0], [0.0, 0.5]])
         >>> Tally.from_sums(["a", "b"], ["u", "v"], np.array([2, 1]), sums, np.array([1.25]))
         Tally(rankers=('a', 'b'), impressions=3, units=2)
         """
         tally = cls(rankers)
-        pairs = len(tally._squares)
-        tally._squares = floats_of({"squares": squares}, "squares", (pairs,), least=0.0)
+        tally._squares = floats_of({"squares": squares}, "squares", (tally.pairs,), least=0.0)
+        clicked = np.zeros(len(units), dtype=np.int64) if clicks is None else clicks
         if isinstance(units, PackedIds):
-            clicks = np.zeros(len(units), dtype=np.int64) if clicks is None else clicks
             by_pair = sums_of == "pairs"
-            tally._units = Units.packed(len(tally._rankers), units, impressions, clicks, sums, by_pair=by_pair)
+            tally._units = Units.packed(len(tally._rankers), units, impressions, clicked, sums, by_pair=by_pair)
             return tally
         tally._units = Units.from_dict(
             {
                 "sums_of": sums_of,
                 "ids": [plain_unit(unit) for unit in units],
                 "impressions": impressions,
-                "clicks": np.zeros(len(units), dtype=np.int64) if clicks is None else clicks,
+                "clicks": clicked,
                 "sums": sums,
             },
             len(tally._rankers),
@@ -246,81 +230,65 @@ class Tally:
     ) -> Verdict:
         """Return what the tally says about every pair of rankers, at this confidence.
 
-        interval: "clustered", for one look at a number of units that was fixed beforehand; "anytime", a
-            confidence sequence that allows any number of looks and to stop when one likes; "bootstrap", a
-            cross-check of the first.
-        correction: over pairs, of what is significant: "holm" (the chance of any false alarm), "bh" (the
-            share of false discoveries, for one look) or "none".
-        simultaneous: let all intervals hold together, not each for itself, by Bonferroni's rule.
-        tuned_for: of "anytime", see `stats.sequence`. replicates, seed: of "bootstrap".
+        interval: "clustered", for one look at a number of units that was fixed beforehand; "anytime", a confidence
+            sequence, which allows any number of looks and stopping at any time; "bootstrap", a cross-check of the
+            first.
+        correction: of p-values for the number of pairs: "holm" (controls the probability of any false positive), "bh"
+            (the false discovery rate, for one look) or "none".
+        simultaneous: whether all intervals hold together (Bonferroni) rather than each by itself.
+        tuned_for: of "anytime", see `stats.intervals.confidence_sequence`. replicates, seed: of "bootstrap".
         """
         from multileave.stats.verdict.judging import judge
 
         return judge(self, Rules(confidence, interval, correction, simultaneous, tuned_for, replicates, seed))
 
-    def health(self) -> "Health":
-        """Return how healthy the data are; `verdict().health` is the same."""
-        from multileave.stats.health import examine
-
-        self.check_units("a look at the health of its data")
-        return examine(self)
-
     def strengths(self, confidence: float = 0.95, *, replicates: int = 200, seed: int = 0) -> "Strengths":
-        """Return Bradley-Terry strengths of the rankers; a win is a unit that prefers one, ties are half.
+        """Return Bradley-Terry strengths of the rankers; a unit that prefers one is a win, a tie counts half.
 
         Their intervals come from a bootstrap of units. Needs `choix`: pip install 'multileave[stats]'.
         """
         from multileave.stats.verdict.strengths import bradley_terry
 
         Rules(confidence)
-        self.check_units("strengths")
+        self.check_units("the Bradley-Terry model")
         return bradley_terry(self, confidence, replicates=replicates, seed=seed)
 
-    @property
-    def evidence(self) -> HealthCounts:
-        """What the health of the data is read from."""
-        return self._evidence
+    def squared_preferences(self) -> Floats:
+        """Return the sum over impressions of the squared preference, (P,)."""
+        squares: Floats = self._grouped.group(1).squares + self._squares
+        return squares
 
-    def activity(self) -> tuple[Ints, int]:
-        """Return the units' clicks, (U,), and those of all singles; impressions where no clicks were told."""
-        used = len(self._units)
-        if self._evidence.clicks_known or self._units.clicks.any():
-            return self._units.clicks[:used], self._singles.clicks
-        return self._units.counts[:used], self._singles.impressions
+    def activity(self) -> "tuple[np.ndarray[Any, Any], Ints]":
+        """Return levels of activity (clicks, or impressions if no clicks are known), and how many units have each.
 
-    def top_share(self) -> float:
-        """Return the share of the clicks, or of the impressions where none were told, of the most active 1 % of units.
-
-        Units of one impression are as active as their mean.
+        Impressions without a unit are taken to be as active as their mean.
         """
-        active, single = self.activity()
-        singles = self.units - len(active)
-        total = int(active.sum()) + single
-        top = math.ceil(self.units / 100)
-        if not total:
-            return 0.0
-        if len(active) > top:
-            active = np.partition(active, len(active) - top)[-top:]
-        each = single / singles if singles else 0.0
-        return float(np.maximum(active, each).sum() + each * max(top - len(active), 0)) / total
-
-    def check_units(self, what: str) -> None:
-        """Raise an error if there are too few units to say anything."""
-        if self.units < 2:
-            found = f"impressions of one unit only ({self.impressions:,})" if self.impressions else "no impressions"
-            raise TallyError(
-                f"the tally holds {found}; {what} needs impressions of at least two units. Add outcomes of more "
-                "users (unit=...), those without clicks too."
-            )
+        used, singles = len(self._units), self._grouped.units
+        known = bool(self.evidence.clicks_known or self._units.clicks.any())
+        levels, units = np.unique((self._units.clicks if known else self._units.counts)[:used], return_counts=True)
+        if not singles:
+            return levels, units
+        return np.append(levels, self._single_clicks / singles if known else 1.0), np.append(units, singles)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values that JSON can hold."""
         return {
             "version": FORMAT_VERSION,
             "rankers": list(self._rankers),
-            "single": self._singles.to_dict(),
+            "single": self._singles(),
             "units": {**self._units.to_dict(), "squares": self._squares.tolist()},
-            "evidence": self._evidence.to_dict(),
+            "evidence": self.evidence.to_dict(),
+        }
+
+    def _singles(self) -> dict[str, Any]:
+        single = self._grouped.group(1)
+        return {
+            "impressions": single.units,
+            "clicks": self._single_clicks,
+            "sums": single.sums.tolist(),
+            "squares": single.squares.tolist(),
+            "wins": self._grouped.wins.tolist(),
+            "losses": self._grouped.losses.tolist(),
         }
 
     @classmethod
@@ -333,21 +301,35 @@ class Tally:
         except TallyError:
             raise malformed("rankers", names, "two or more different names") from None
         units = field_of(data, "units", Mapping)
-        tally._singles = Singles.from_dict(field_of(data, "single", Mapping), len(tally._squares))
+        tally._read_singles(field_of(data, "single", Mapping))
         tally._units = Units.from_dict(units, len(names))
         tally._squares = floats_of(units, "squares", tally._squares.shape, least=0.0)
-        tally._evidence = HealthCounts.from_dict(field_of(data, "evidence", Mapping), len(names))
+        tally.evidence = HealthCounts.from_dict(field_of(data, "evidence", Mapping), len(names))
         return tally
+
+    def _read_singles(self, data: Mapping[str, Any]) -> None:
+        """Read the impressions without a unit, checked."""
+        impressions, self._single_clicks = count_of(data, "impressions"), count_of(data, "clicks")
+        sums = floats_of(data, "sums", (self.pairs,))
+        squares = floats_of(data, "squares", (self.pairs,), least=0.0)
+        grouped = self._grouped
+        grouped.wins, grouped.losses = counts_of(data, "wins", self.pairs, 0), counts_of(data, "losses", self.pairs, 0)
+        if impressions:
+            grouped.groups[1] = Group(impressions, sums, squares)
+        elif sums.any() or squares.any():
+            raise malformed("sums", data["sums"], "zeros, as there are no impressions")
+        if (grouped.wins + grouped.losses > impressions).any():
+            raise malformed("wins", data["wins"], f"with 'losses' at most the {impressions} impressions")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tally):
             return NotImplemented
         return (
             self._rankers == other._rankers
-            and self._singles == other._singles
+            and self._singles() == other._singles()
             and self._units == other._units
             and np.array_equal(self._squares, other._squares)
-            and self._evidence.to_dict() == other._evidence.to_dict()
+            and self.evidence.to_dict() == other.evidence.to_dict()
         )
 
     __hash__ = None  # type: ignore[assignment]  # it changes
@@ -358,71 +340,17 @@ class Tally:
     def _checked_other(self, other: "Tally") -> "Tally":
         """Return a tally of the same rankers in the same order, or raise an error."""
         if not isinstance(other, Tally):
-            raise TallyError(f"a tally merges with a tally, and this is a {type(other).__name__}.")
+            raise TallyError(f"A tally merges with a tally; this is a {type(other).__name__}.")
         if other._rankers == self._rankers:
             return other
         if set(other._rankers) != set(self._rankers):
-            raise other_rankers("the other tally", other._rankers, self._rankers)
+            raise other_rankers("The other tally", other._rankers, self._rankers)
         order = np.array([other._rankers.index(name) for name in self._rankers])
         columns, signs = reordered_pairs(order)
         ordered = Tally(self._rankers)
-        ordered._singles = other._singles.reordered(columns, signs)
+        ordered._grouped = other._grouped.reordered(columns, signs)
+        ordered._single_clicks = other._single_clicks
         ordered._units = other._units.reordered(order, columns, signs)
         ordered._squares = other._squares[columns]
-        ordered._evidence = other._evidence.reordered(order)
+        ordered.evidence = other.evidence.reordered(order)
         return ordered
-
-    def _totals(self) -> Floats:
-        """Return the sum of preferences by pair."""
-        totals = self._singles.sums.copy()
-        for sums, _ in self._units.blocks():
-            totals += sums.sum(axis=0)
-        return totals
-
-    @property
-    def each_has_a_unit(self) -> bool:
-        """Whether every impression belongs to a unit with a row of its own."""
-        return not self._singles.impressions
-
-    def unit_blocks(self) -> Iterator[tuple[Floats, Ints]]:
-        """Yield the units' sums by pair (b, P) and their impressions (b,), a block of units at a time.
-
-        Impressions without a unit have no row of their own, and are refused.
-        """
-        if self._singles.impressions:
-            raise TallyError(
-                f"the tally holds {self._singles.impressions:,} impressions without a unit, of which it knows sums "
-                "only; a bootstrap draws units anew. Pass unit=... when adding; an impression's own id will do."
-            )
-        return self._units.blocks()
-
-    def moments(self) -> Moments:
-        """Return what intervals are made of; the tally must hold two units."""
-        impressions, units, totals = self.impressions, self.units, self._totals()
-        means = totals / impressions
-        single = self._singles
-        left_out = (1.0 - 1.0 / impressions) ** 2
-        residuals = (single.squares - means * (2.0 * single.sums - means * single.impressions)) / left_out
-        # What rounding leaves of equal outcomes is no variance.
-        residuals[residuals <= 1e-10 * single.squares] = 0.0
-        wins, losses = single.wins.copy(), single.losses.copy()
-        visits = float(single.impressions)
-        nothing = 10.0 * TOLERANCE * np.sqrt(self._squares)  # what rounding leaves of sums that cancel
-        for sums, counts in self._units.blocks():
-            left = sums - means * counts[:, None]
-            left[np.abs(left) <= TOLERANCE * np.abs(sums)] = 0.0
-            left /= (1.0 - counts / impressions)[:, None]
-            residuals += (left * left).sum(axis=0)
-            wins += (sums > nothing).sum(axis=0)
-            losses += (sums < -nothing).sum(axis=0)
-            visits += float((counts.astype(np.float64) ** 2).sum())
-        return Moments(
-            impressions=impressions,
-            units=units,
-            effective=impressions**2 / visits,
-            totals=totals,
-            variances=(units - 1) / units * residuals,
-            squares=single.squares + self._squares,
-            wins=wins,
-            losses=losses,
-        )

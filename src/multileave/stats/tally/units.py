@@ -1,9 +1,9 @@
-"""Units: one row of sums for every unit (user, session), as its impressions are not independent.
+"""Units: a row of sums for every unit (user, session), as its impressions are not independent.
 
-A row holds R credits while all outcomes are differences of credits, for the differences of summed
-credits are the summed differences; otherwise it holds one sum for each of the R (R - 1) / 2 pairs.
-Beside it stand the unit's impressions and clicks: a million units of five rankers take 60 MB. Their ids
-take more than twice as much in a dictionary, and a fifth of that packed, until somebody asks for one.
+A row holds R credits while all outcomes are differences of credits, since differences of summed credits are summed
+differences; otherwise it holds a sum for each of the R (R - 1) / 2 pairs. With the unit's impressions and clicks, a
+million units of five rankers take 60 MB. Their ids take more than twice as much in a dictionary, but a fifth of that
+packed, until one is looked up.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ from multileave.stats.parsing import counts_of, field_of, floats_of, malformed, 
 
 __all__ = ["PackedIds", "Units"]
 
-BLOCK = 1 << 18  # how many numbers of the units' pairs are looked at at a time
+BLOCK = 1 << 18  # numbers in a block of units' sums by pair
 
 
 @dataclass(frozen=True, eq=False)
 class PackedIds:
-    """Different strings, as UTF-8 in one array of bytes: id x is text[ends[x]:ends[x + 1]].
+    """Distinct strings, as UTF-8 in one array of bytes: id x is text[ends[x]:ends[x + 1]].
 
     >>> list(PackedIds(np.array([0, 2, 5]), np.frombuffer(b"u1u22", dtype=np.uint8)))
     ['u1', 'u22']
@@ -70,8 +70,8 @@ class Units:
             return self.rows.get(unit)
         except TypeError:
             raise TallyError(
-                f"unit is {unit!r}, a {type(unit).__name__}, which is not hashable; a unit is an id, such as a user's. "
-                "Pass a string or a number."
+                f"The unit is {unit!r}, a {type(unit).__name__}, which is not hashable; expected an id, such as a "
+                "user's. Pass a string or a number."
             ) from None
 
     def add(self, unit: Hashable, values: Floats, *, by_pair: bool, clicks: int) -> None:
@@ -79,21 +79,21 @@ class Units:
         row = self.find(unit)
         if row is None:
             row = self._make([plain_unit(unit)])
-        # Before the sums are named, as it may put others in their place.
+        # First, as it may replace the sums.
         held = self._as_held(values, by_pair)
         self.counts[row] += 1
         self.clicks[row] += clicks
         self.sums[row] += held
 
     def change(self, row: int, before: tuple[Floats, bool], after: tuple[Floats, bool], clicks: int) -> None:
-        """Take one impression's old values out of a row and put its new ones in."""
+        """Replace one impression's old values in a row by its new ones."""
         if before[1] or after[1]:
             self.hold_pairs()
         self.sums[row] += self._as_held(*after) - self._as_held(*before)
         self.clicks[row] = max(self.clicks[row] + clicks, 0)
 
     def put(self, units: Sequence[Hashable], counts: Ints, clicks: Ints, sums: Floats, *, by_pair: bool) -> None:
-        """Add many units' rows at once; a unit stands among them once."""
+        """Add many different units' rows at once."""
         if not len(units):
             return
         if by_pair:
@@ -109,7 +109,7 @@ class Units:
         self.sums[rows] += sums
 
     def merge(self, other: "Units") -> None:
-        """Add all rows of other units; who is in both is one unit."""
+        """Add all rows of other units; a unit in both is one unit."""
         used = len(other)
         self.put(
             list(other.rows), other.counts[:used], other.clicks[:used], other.sums[:used], by_pair=other.by_pair
@@ -141,7 +141,7 @@ class Units:
         for unit in self.rows:
             if not isinstance(unit, str | int | float):
                 raise TallyError(
-                    f"unit {unit!r} is a {type(unit).__name__}; a tally can be written only if its units are strings "
+                    f"Unit {unit!r} is a {type(unit).__name__}; a tally can be written only if its units are strings "
                     "or numbers. Pass unit=str(...) when adding."
                 )
         used = len(self)
@@ -176,7 +176,7 @@ class Units:
     def packed(
         cls, rankers: int, ids: PackedIds, counts: Ints, clicks: Ints, sums: Floats, *, by_pair: bool
     ) -> "Units":
-        """Return units whose arrays were made elsewhere, and belong to them from now on."""
+        """Return units whose arrays were made elsewhere and now belong to them."""
         units = cls(rankers)
         units._rows, units.counts, units.clicks, units.sums, units.by_pair = ids, counts, clicks, sums, by_pair
         return units
@@ -195,7 +195,7 @@ class Units:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def _as_held(self, values: Floats, by_pair: bool) -> Floats:
-        """Return credits or pairs as the rows hold them; the rows turn into pairs for pairs."""
+        """Return credits or pairs as the rows hold them; pairs turn the rows into pairs."""
         if by_pair:
             self.hold_pairs()
             return values

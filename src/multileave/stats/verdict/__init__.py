@@ -1,1 +1,1 @@
-"""Verdict: judging a tally, wording, tables and segments."""
+"""From a tally to a verdict: judging, wording, tables, segments, strengths."""

@@ -1,4 +1,4 @@
-"""Page: a verdict as HTML for notebooks; no scripts, no styles from elsewhere."""
+"""A verdict as HTML for notebooks, without scripts or external styles."""
 
 from html import escape
 from typing import TYPE_CHECKING
@@ -30,7 +30,8 @@ def verdict_html(verdict: "Verdict") -> str:
 def _row(texts: tuple[str, ...], tag: str, *, bold: bool) -> str:
     weight = ";font-weight:bold" if bold else ""
     made = (
-        f"<{tag} style='{_CELL.format('right' if 2 <= column <= 7 else 'left')}{weight}'>{escape(text)}</{tag}>"
+        f"<{tag} style='{_CELL.format('right' if 2 <= column < len(texts) - 1 else 'left')}{weight}'>"
+        f"{escape(text)}</{tag}>"
         for column, text in enumerate(texts)
     )
     return f"<tr>{''.join(made)}</tr>"

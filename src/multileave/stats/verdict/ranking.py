@@ -1,4 +1,4 @@
-"""Ranking of rankers by what is known about their pairs: Condorcet, Copeland, and circles."""
+"""Orders of rankers from preferences between pairs: Condorcet winner, Copeland scores, and cycles."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,14 +20,14 @@ def copeland(rankers: Sequence[str], preferences: Floats) -> dict[str, float]:
 
 
 def condorcet(rankers: Sequence[str], preferences: Floats) -> str | None:
-    """Return the ranker that is preferred to every other on average, certain or not, if there is one."""
+    """Return the ranker that is preferred to every other on average, significantly or not, if there is one."""
     others = len(rankers) - 1
     counts = zip(rankers, (preferences > 0.0).sum(axis=1), strict=True)
     return next((name for name, count in counts if count == others), None)
 
 
 def circles(wins: Mapping[str, set[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the largest groups of rankers that are all preferred to each other, directly or by way of others.
+    """Return the largest groups of rankers that are all preferred to each other, directly or via others.
 
     >>> circles({"a": {"b", "d"}, "b": {"c"}, "c": {"a"}, "d": set()})
     (('a', 'b', 'c'),)

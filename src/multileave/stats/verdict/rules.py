@@ -1,4 +1,4 @@
-"""Rules: how a verdict is reached, chosen before looking at the data."""
+"""Rules: how a verdict is reached, to be chosen before looking at the data."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ INTERVALS = ("clustered", "anytime", "bootstrap")
 
 @dataclass(frozen=True)
 class Rules:
-    """How a verdict is reached; `Tally.verdict` says what each means."""
+    """How a verdict is reached; `Tally.verdict` explains each option."""
 
     confidence: float = 0.95
     interval: str = "clustered"
@@ -27,18 +27,20 @@ class Rules:
 
     def __post_init__(self) -> None:
         if not _number(self.confidence) or not 0.0 < self.confidence < 1.0:
-            raise TallyError(f"confidence is {self.confidence!r}; expected a number between 0 and 1, such as 0.95.")
+            raise TallyError(f"The confidence is {self.confidence!r}; expected a number between 0 and 1, such as 0.95.")
         object.__setattr__(self, "confidence", float(self.confidence))
         for name, choices in (("interval", INTERVALS), ("correction", tuple(CORRECTIONS))):
             value = getattr(self, name)
             if value not in choices:
-                raise TallyError(f"{name} is {value!r}; expected one of {', '.join(choices)}.{nearest(value, choices)}")
+                raise TallyError(
+                    f"The {name} is {value!r}; expected one of {', '.join(choices)}.{nearest(value, choices)}"
+                )
         if not _number(self.tuned_for) or not 1.0 <= self.tuned_for <= 1e15:
             raise TallyError(
-                f"tuned_for is {self.tuned_for!r}; expected a number of impressions from 1, such as {TUNED_FOR}."
+                f"The value of tuned_for is {self.tuned_for!r}; expected a number of impressions, such as {TUNED_FOR}."
             )
         if isinstance(self.replicates, bool) or not isinstance(self.replicates, int) or self.replicates < 99:
-            raise TallyError(f"replicates is {self.replicates!r}; expected how often to draw anew, from 99.")
+            raise TallyError(f"The number of replicates is {self.replicates!r}; expected an integer of at least 99.")
 
     def level(self, comparisons: int) -> float:
         """Return the confidence of each interval."""

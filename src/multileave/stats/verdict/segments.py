@@ -1,4 +1,4 @@
-"""Segments: the same comparison for parts of the traffic, such as devices, corrected for their number."""
+"""Segments: the same comparison for each segment of the traffic, such as devices, corrected for their number."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ __all__ = ["SegmentedTally", "SegmentedVerdict"]
 class SegmentedTally:
     """One tally for each segment of the traffic.
 
-    by: what segments are, such as "device".
+    by: what the traffic is segmented by, such as "device".
 
     >>> import numpy as np
     >>> tally = SegmentedTally(["bm25", "ltr"], by="device")
@@ -33,7 +33,7 @@ class SegmentedTally:
 
     def __init__(self, rankers: Sequence[str], by: str) -> None:
         if not isinstance(by, str) or not by:
-            raise TallyError(f'by is {by!r}; expected what segments are, such as "device".')
+            raise TallyError(f'The traffic is segmented by {by!r}; expected a name, such as "device".')
         self._empty = Tally(rankers)
         self.by = by
         self.tallies: dict[str, Tally] = {}
@@ -45,7 +45,7 @@ class SegmentedTally:
 
     @property
     def total(self) -> Tally:
-        """All segments as one tally; a unit that is in several is one unit."""
+        """All segments as one tally; a unit in several is one unit."""
         total = Tally(self.rankers)
         for tally in self.tallies.values():
             total.merge(tally)
@@ -62,7 +62,7 @@ class SegmentedTally:
     ) -> None:
         """Add the outcome of one impression to its segment."""
         if not isinstance(segment, str):
-            raise TallyError(f"the segment is {segment!r}; expected a {self.by} as a string.")
+            raise TallyError(f"The segment is {segment!r}; expected a {self.by} as a string.")
         tally = self.tallies.get(segment) or Tally(self.rankers)
         tally.add(outcome, unit, clicks=clicks, impression=impression)
         self.tallies[segment] = tally
@@ -76,28 +76,30 @@ class SegmentedTally:
         segment: str,
         clicks: tuple[int, int] | None = None,
     ) -> None:
-        """Take the old outcome of an impression out of its segment and put its new one in."""
+        """Replace the old outcome of an impression by its new one."""
         if segment not in self.tallies:
-            raise TallyError(f"there is no {self.by} {segment!r} in the tally; there are {', '.join(self.tallies)}.")
+            raise TallyError(
+                f"There is no {self.by} {segment!r} in the tally; expected one of {', '.join(self.tallies)}."
+            )
         self.tallies[segment].replace(old, new, unit, clicks=clicks)
 
     def merge(self, other: "SegmentedTally") -> "SegmentedTally":
-        """Add all that another holds to this one, segment by segment, and return this one."""
+        """Add another to this one, segment by segment, and return this one."""
         if not isinstance(other, SegmentedTally) or other.by != self.by:
-            raise TallyError(f"a tally by {self.by} merges with another by {self.by}, and this is {other!r}.")
+            raise TallyError(f"A tally by {self.by} merges with another by {self.by}; this is {other!r}.")
         for segment, tally in other.tallies.items():
             self.tallies[segment] = (self.tallies.get(segment) or Tally(self.rankers)).merge(tally)
         return self
 
     def verdict(self, confidence: float = 0.95, **options: Any) -> "SegmentedVerdict":
-        """Return a verdict for each segment, corrected over segments times pairs; options as `Tally.verdict` has.
+        """Return a verdict for each segment, corrected for all their pairs; options as in `Tally.verdict`.
 
-        Segments of a single unit have none, and are named.
+        Segments with a single unit are left out, and named.
         """
         judged = {segment: tally for segment, tally in sorted(self.tallies.items()) if tally.units > 1}
         if not judged:
             raise TallyError(
-                f"no {self.by} holds impressions of at least two units, which a verdict needs. Add outcomes of more "
+                f"No {self.by} holds impressions of at least two units, which a verdict needs. Add outcomes of more "
                 "users."
             )
         left_out = tuple(segment for segment in sorted(self.tallies) if segment not in judged)
@@ -126,7 +128,7 @@ class SegmentedTally:
 
 @dataclass(frozen=True)
 class SegmentedVerdict:
-    """A verdict for each segment, best read with its warnings; left_out: segments of a single unit."""
+    """A verdict for each segment; left_out: segments with a single unit."""
 
     by: str
     segments: dict[str, Verdict]

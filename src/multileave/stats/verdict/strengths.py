@@ -1,7 +1,7 @@
-"""Strengths: rankers on one scale, by the model of Bradley and Terry [bradley1952].
+"""Strengths: rankers on one scale, by the Bradley-Terry model [bradley1952].
 
-A unit that prefers n to m is a win of n over m, one that prefers neither half a win for each; the chance
-that a unit prefers n is then taken to be e^s_n / (e^s_n + e^s_m), with strengths s that sum to zero.
+A unit that prefers n to m is a win of n over m, one that prefers neither half a win for each. The probability that a
+unit prefers n is modelled as e^s_n / (e^s_n + e^s_m), with strengths s that sum to zero.
 """
 
 from collections.abc import Sequence
@@ -13,28 +13,25 @@ import numpy as np
 from multileave.errors import MissingExtra, TallyError
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import pair_positions
+from multileave.stats.records import plain
 
 if TYPE_CHECKING:
     from multileave.stats.tally.tally import Tally
 
 __all__ = ["Strength", "Strengths", "bradley_terry"]
 
-# Of choix's regularisation: just enough that a ranker which nobody ever prefers has a finite strength.
+# Regularisation: just enough that a ranker which nobody ever prefers has a finite strength.
 _ALPHA = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """A ranker's strength with its interval, None where units cannot be drawn anew."""
+    """A ranker's strength with its confidence interval, None if units cannot be resampled."""
 
     ranker: str
     strength: float
     low: float | None
     high: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the strength as plain values that JSON can hold."""
-        return {"ranker": self.ranker, "strength": self.strength, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,8 @@ class Strengths:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the strengths as plain values that JSON can hold."""
-        return {
-            "confidence": self.confidence,
-            "units": self.units,
-            "rankers": [strength.to_dict() for strength in self.rankers],
-        }
+        found: dict[str, Any] = plain(self)
+        return found
 
     def __str__(self) -> str:
         width = max(len(one.ranker) for one in self.rankers)
@@ -65,22 +59,22 @@ class Strengths:
 def bradley_terry(tally: "Tally", confidence: float, *, replicates: int, seed: int) -> Strengths:
     """Return strengths with percentile intervals of a bootstrap of units, each drawn a Poisson(1) number of times.
 
-    Impressions without a unit cannot be drawn anew; with any of them there are no intervals.
+    Impressions without a unit cannot be resampled; if there are any, there are no intervals.
     """
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 20:
-        raise TallyError(f"replicates is {replicates!r}; expected how often to draw anew, from 20.")
+        raise TallyError(f"The number of replicates is {replicates!r}; expected an integer of at least 20.")
     moments = tally.moments()
     if not (moments.wins + moments.losses).any():
         raise TallyError(
-            "no unit prefers any ranker, so none is stronger: no clicks, or none that speaks for a ranker. "
-            "Look at how clicks are logged."
+            "No unit prefers any ranker, so there are no strengths: there are no clicks, or none favours a ranker. "
+            "Check how clicks are logged."
         )
     size = len(tally.rankers)
     ties = moments.units - moments.wins - moments.losses
     centre = _fit(size, moments.wins + 0.5 * ties, moments.losses + 0.5 * ties)
     lows: Sequence[float | None] = [None] * size
     highs: Sequence[float | None] = [None] * size
-    if tally.each_has_a_unit:
+    if tally.each_has_a_row:
         rng = np.random.default_rng(seed)
         won, lost = np.zeros((2, replicates, len(moments.wins)))
         drawn = np.zeros(replicates)
@@ -99,17 +93,17 @@ def bradley_terry(tally: "Tally", confidence: float, *, replicates: int, seed: i
 
 
 def _fit(size: int, wins: Floats, losses: Floats) -> Floats:
-    """Return the strengths of most likelihood for wins and losses by pair."""
+    """Return the maximum-likelihood strengths for wins and losses by pair."""
     try:
         import choix
     except ImportError as error:
         raise MissingExtra(
-            "Bradley-Terry strengths need choix, which is absent: pip install 'multileave[stats]'"
+            "Bradley-Terry strengths need choix, which is not installed: pip install 'multileave[stats]'"
         ) from error
     matrix = np.zeros((size, size))
     first, second = pair_positions(size)
     matrix[first, second], matrix[second, first] = wins, losses
-    matrix /= max(float(matrix.max()), 1.0)  # its scale does not matter, and small numbers converge alike
+    matrix /= max(float(matrix.max()), 1.0)  # the scale does not matter, but convergence does
     found: Floats = np.asarray(choix.ilsr_pairwise_dense(matrix, alpha=_ALPHA, max_iter=10_000), dtype=np.float64)
     centred: Floats = found - found.mean()
     return centred

@@ -1,13 +1,14 @@
-"""Verdict: preferences with confidence, the winner if there is one, and what is still open."""
+"""Verdict: preferences with confidence intervals, the winner if there is one, and what is still open."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from multileave.errors import TallyError, nearest
 from multileave.outcome import Floats
 from multileave.stats.health import Health
+from multileave.stats.records import about, plain
 from multileave.stats.verdict.ranking import circles, condorcet, copeland
 from multileave.stats.verdict.rules import Rules
 
@@ -18,30 +19,41 @@ DEFAULT = Rules()
 
 @dataclass(frozen=True, slots=True)
 class PairVerdict:
-    """What is known about two rankers, read as the first against the second.
+    """What is known about two rankers, read as the first against the second."""
 
-    preference: the mean per impression, above zero where the first is preferred.
-    low, high: its confidence interval, of this pair alone unless the verdict's are simultaneous.
-    p: the two-sided p-value against no preference, and p_corrected, for looking at all pairs.
-    significant: p_corrected is at most 1 - confidence.
-    share, share_low, share_high: the share of units that prefer the first, ties half, and its interval.
-    sign_p: the exact sign test's p-value, of as many units preferring either.
-    more_units: about how many more units it takes, with a chance of 80 %, until the preference is
-        significant if it stays as it is; None where it is, or where it takes over 100 times as many.
-    """
-
-    rankers: tuple[str, str]
-    preference: float
-    low: float
-    high: float
-    p: float
-    p_corrected: float
-    significant: bool
-    share: float = 0.5
-    share_low: float = 0.0
-    share_high: float = 1.0
-    sign_p: float = 1.0
-    more_units: int | None = None
+    rankers: tuple[str, str] = field(metadata=about("The two rankers."))
+    preference: float = field(
+        metadata=about(
+            "Mean preference per impression; above 0 if the first ranker is preferred.", column=("preference", "number")
+        )
+    )
+    low: float = field(
+        metadata=about(
+            "Lower end of its confidence interval, for this pair alone unless simultaneous.", column=("low", "number")
+        )
+    )
+    high: float = field(metadata=about("Upper end of its confidence interval.", column=("high", "number")))
+    p: float = field(metadata=about("Two-sided p-value against no preference.", column=("p", "probability")))
+    p_corrected: float = field(
+        metadata=about("The p-value corrected for the number of pairs.", column=("corrected", "probability"))
+    )
+    significant: bool = field(metadata=about("Whether p_corrected is at most 1 - confidence."))
+    share: float = field(
+        default=0.5,
+        metadata=about("Share of units that prefer the first ranker, ties half.", column=("share", "percent")),
+    )
+    share_low: float = field(default=0.0, metadata=about("Lower end of the share's confidence interval."))
+    share_high: float = field(default=1.0, metadata=about("Upper end of the share's confidence interval."))
+    sign_p: float = field(
+        default=1.0, metadata=about("P-value of the exact sign test: do as many units prefer either?")
+    )
+    more_units: int | None = field(
+        default=None,
+        metadata=about(
+            "About how many more units it takes until the preference is significant with 80 % power, if it stays as "
+            "large; None if it is significant, or takes over 100 times the units."
+        ),
+    )
 
     @property
     def reversed(self) -> "PairVerdict":
@@ -60,33 +72,20 @@ class PairVerdict:
 
     @property
     def preferred(self) -> str | None:
-        """The ranker that is significantly preferred, None while the pair is undecided."""
+        """The ranker that is significantly preferred, or None."""
         return self.rankers[0 if self.preference > 0 else 1] if self.significant else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pair as plain values that JSON can hold."""
-        return {
-            "rankers": list(self.rankers),
-            "preference": self.preference,
-            "low": self.low,
-            "high": self.high,
-            "p": self.p,
-            "p_corrected": self.p_corrected,
-            "significant": self.significant,
-            "share": self.share,
-            "share_low": self.share_low,
-            "share_high": self.share_high,
-            "sign_p": self.sign_p,
-            "more_units": self.more_units,
-        }
+        found: dict[str, Any] = plain(self)
+        return found
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a tally says about every pair of rankers; `str()` says it in one sentence, warnings below it.
+    """What a tally says about every pair of rankers; `str()` is one sentence, with warnings below it.
 
-    pairs: one for each two rankers, n before m in the order of `rankers`; `pair(n, m)` reads either way.
-    rules: how it was reached. health: whether the data can be trusted.
+    `pair(n, m)` reads a pair in either order.
 
     >>> from multileave.outcome import Outcome
     >>> from multileave.stats.tally.tally import Tally
@@ -103,25 +102,30 @@ class Verdict:
     -0.5
     """
 
-    rankers: tuple[str, ...]
-    impressions: int
-    units: int
-    confidence: float
-    pairs: tuple[PairVerdict, ...]
-    rules: Rules = DEFAULT
-    health: Health | None = None
+    rankers: tuple[str, ...] = field(metadata=about("The rankers."))
+    impressions: int = field(metadata=about("Number of impressions."))
+    units: int = field(metadata=about("Number of units (users, sessions)."))
+    confidence: float = field(metadata=about("Confidence level of the intervals, such as 0.95."))
+    pairs: tuple[PairVerdict, ...] = field(metadata=about("Every two rankers, in the order of `rankers`.", last=True))
+    rules: Rules = field(default=DEFAULT, metadata=about("How the verdict was reached.", reported=False))
+    health: Health | None = field(default=None, metadata=about("Whether the data can be trusted.", last=True))
+
+    DERIVED: ClassVar = (
+        "interval", "anytime", "correction", "simultaneous", "sentence", "winner", "condorcet", "leaders", "copeland",
+        "circles", "warnings",
+    )  # fmt: skip
 
     def pair(self, first: str, second: str) -> PairVerdict:
         """Return what is known about two rankers, read as the first against the second."""
         for name in (first, second):
             if name not in self.rankers:
                 raise TallyError(
-                    f"there is no ranker {name!r} in this verdict; there are {', '.join(self.rankers)}."
+                    f"There is no ranker {name!r} in this verdict; expected one of {', '.join(self.rankers)}."
                     f"{nearest(name, self.rankers)}"
                 )
         n, m = self.rankers.index(first), self.rankers.index(second)
         if n == m:
-            raise TallyError(f"{first!r} was asked for against itself; a pair is two different rankers.")
+            raise TallyError(f"{first!r} cannot be compared with itself. Name two different rankers.")
         if n > m:
             return self.pair(second, first).reversed
         return self.pairs[n * (2 * len(self.rankers) - n - 1) // 2 + m - n - 1]
@@ -134,9 +138,31 @@ class Verdict:
         return matrix - matrix.T
 
     @property
+    def interval(self) -> str:
+        """Kind of interval: clustered, anytime or bootstrap."""
+        return self.rules.interval
+
+    @property
     def anytime(self) -> bool:
-        """Whether it holds however often one looks."""
+        """Whether the intervals are valid at any time, however often one looks."""
         return self.rules.interval == "anytime"
+
+    @property
+    def correction(self) -> str:
+        """Correction for the number of pairs: holm, bh or none."""
+        return self.rules.correction
+
+    @property
+    def simultaneous(self) -> bool:
+        """Whether all intervals hold together, rather than each by itself."""
+        return self.rules.simultaneous
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        from multileave.stats.verdict.wording import sentence
+
+        return sentence(self)
 
     @property
     def winner(self) -> str | None:
@@ -146,25 +172,15 @@ class Verdict:
 
     @property
     def condorcet(self) -> str | None:
-        """The ranker that is preferred to every other on average, certain or not, or None."""
+        """The ranker that is preferred to every other on average, significantly or not, or None."""
         return condorcet(self.rankers, self.preferences)
-
-    @property
-    def copeland(self) -> dict[str, float]:
-        """How many others each ranker is preferred to on average, ties half; best first."""
-        return copeland(self.rankers, self.preferences)
-
-    @property
-    def undecided(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of rankers that cannot be told apart yet."""
-        return tuple(pair.rankers for pair in self.pairs if not pair.significant)
 
     @property
     def leaders(self) -> tuple[str, ...]:
         """The top group: rankers to which no other is significantly preferred, best first.
 
-        No two of them can be told apart yet. There is none if the preferences run in a circle. Best
-        first: by the number of rankers it is preferred to, then by mean preference.
+        There is no significant difference between any two of them yet. The group is empty if the preferences form a
+        cycle. Best first: by the number of rankers it is significantly preferred to, then by mean preference.
         """
         wins = self.wins
         beaten = set().union(*wins.values())
@@ -173,9 +189,19 @@ class Verdict:
         return tuple(sorted(unbeaten, key=lambda name: (-len(wins[name]), -means[name])))
 
     @property
+    def copeland(self) -> dict[str, float]:
+        """How many others each ranker is preferred to on average, ties half; best first."""
+        return copeland(self.rankers, self.preferences)
+
+    @property
     def circles(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of rankers whose significant preferences run in a circle."""
+        """Groups of rankers whose significant preferences form a cycle."""
         return circles(self.wins)
+
+    @property
+    def undecided(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of rankers without a significant difference yet."""
+        return tuple(pair.rankers for pair in self.pairs if not pair.significant)
 
     @property
     def wins(self) -> dict[str, set[str]]:
@@ -188,47 +214,23 @@ class Verdict:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know beside the sentence."""
+        """What a reader must know besides the sentence."""
         found = [
-            f"the preferences between {', '.join(group)} run in a circle; no order of them is right"
+            f"The preferences between {', '.join(group)} form a cycle, so these rankers cannot be ordered."
             for group in self.circles
         ]
         return (*found, *(self.health.warnings if self.health is not None else ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain values that JSON can hold."""
-        return {
-            "rankers": list(self.rankers),
-            "impressions": self.impressions,
-            "units": self.units,
-            "confidence": self.confidence,
-            "interval": self.rules.interval,
-            "anytime": self.anytime,
-            "correction": self.rules.correction,
-            "simultaneous": self.rules.simultaneous,
-            "sentence": self.sentence,
-            "winner": self.winner,
-            "condorcet": self.condorcet,
-            "leaders": list(self.leaders),
-            "copeland": self.copeland,
-            "circles": [list(group) for group in self.circles],
-            "warnings": list(self.warnings),
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "health": None if self.health is None else self.health.to_dict(),
-        }
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence."""
-        from multileave.stats.verdict.wording import sentence
-
-        return sentence(self)
+        found: dict[str, Any] = plain(self)
+        return found
 
     def table(self) -> str:
         """Return all pairs as a table in plain text, and the warnings.
 
-        "open" pairs cannot be told apart yet once the number of pairs is taken into account; the
-        intervals are of each pair alone, unless they were asked to hold together.
+        A pair is "open" while its difference is not significant after the correction for the number of pairs; the
+        intervals are of each pair alone, unless they are simultaneous.
         """
         from multileave.stats.verdict.wording import table
 

@@ -1,66 +1,66 @@
-"""Wording: a verdict as a sentence and as a table of plain text."""
+"""Wording: a verdict as a sentence and as a table in plain text."""
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import fields
 
-if TYPE_CHECKING:
-    from multileave.stats.verdict.verdict import PairVerdict, Verdict
+from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
 __all__ = ["cells", "evidence", "heading", "sentence", "table"]
 
-NAMES_LISTED = 3  # the sentence counts rankers where there are more than this
-HEADERS = ("ranker", "versus", "preference", "low", "high", "p", "corrected", "share", "verdict")
+NAMES_LISTED = 3  # with more rankers than this, the sentence counts them
+COLUMNS = {one.name: one.metadata["column"] for one in fields(PairVerdict) if one.metadata["column"]}
+HEADERS = ("ranker", "versus", *(heading for heading, _ in COLUMNS.values()), "verdict")
 
 
-def sentence(verdict: "Verdict") -> str:
-    """Return what is decided, by how much, on what evidence, and what is open."""
+def sentence(verdict: Verdict) -> str:
+    """Return what is significant, by how much, on what evidence, and what is still open."""
     if all(pair.preference == pair.low == pair.high == 0.0 for pair in verdict.pairs):
         seen = f"{verdict.impressions:,} impressions" + (f" of {evidence(verdict)}" if _visits(verdict) else "")
         return (
-            f"no preference was seen between {_listed(verdict.rankers, 'rankers')} in {seen}: "
-            "no clicks, or none that speaks for a ranker"
+            f"No preference between {_listed(verdict.rankers, 'rankers')} in {seen}: there are no clicks, or none "
+            "favours a ranker"
         )
     wins, leaders = verdict.wins, verdict.leaders
-    decided = len(verdict.pairs) - len(verdict.undecided)
-    counted = f"; {decided} of {len(verdict.pairs)} pairs decided" if len(verdict.rankers) > 3 else ""
-    if not decided:
-        return _nothing_decided(verdict) + counted
+    significant = len(verdict.pairs) - len(verdict.undecided)
+    counted = f"; {significant} of {len(verdict.pairs)} pairs significant" if len(verdict.rankers) > 3 else ""
+    if not significant:
+        return _none_significant(verdict) + counted
     if not leaders or not wins[leaders[0]]:
         return (
-            f"no ranker leads, as the preferences run in a circle: {decided} of {len(verdict.pairs)} pairs "
-            f"decided, {evidence(verdict)}"
+            f"No ranker leads because the preferences form a cycle: {significant} of {len(verdict.pairs)} pairs "
+            f"significant, {evidence(verdict)}"
         )
     leader = leaders[0]
     beaten = [name for name in verdict.rankers if name in wins[leader]]
     closest = min((verdict.pair(leader, name) for name in beaten), key=lambda pair: pair.preference)
     number = _number(verdict, closest) if len(beaten) == 1 else f"at least {_number(verdict, closest, '; against {1}')}"
-    untold = [name for name in verdict.rankers if name != leader and name not in wins[leader]]
-    losers = _listed(beaten, "others") if untold or len(beaten) <= NAMES_LISTED else f"all {len(beaten)} others"
+    still_open = [name for name in verdict.rankers if name != leader and name not in wins[leader]]
+    losers = _listed(beaten, "others") if still_open or len(beaten) <= NAMES_LISTED else f"all {len(beaten)} others"
     words = f"{leader} is preferred to {losers}: {number}, {evidence(verdict)}"
-    if untold:
-        open_pairs = [verdict.pair(leader, name) for name in untold]
-        words += f"; {_listed(untold, 'others')} cannot be told from {leader} yet{_needed(verdict, open_pairs)}"
+    if still_open:
+        needed = _needed(verdict, [verdict.pair(leader, name) for name in still_open])
+        whom = (
+            f"between {leader} and {still_open[0]}" if len(still_open) == 1 else f"from {_listed(still_open, 'others')}"
+        )
+        words += f"; no significant difference {whom} yet{needed}"
     return words + counted
 
 
-def _nothing_decided(verdict: "Verdict") -> str:
-    widest = max(verdict.pairs, key=lambda pair: abs(pair.preference))
-    widest = widest if widest.preference >= 0 else widest.reversed
-    if len(verdict.rankers) == 2:
-        upper, lower = widest.rankers
-        return (
-            f"{upper} cannot be told from {lower} yet: {_number(verdict, widest)}, {evidence(verdict)}"
-            f"{_needed(verdict, [widest])}"
-        )
+def _none_significant(verdict: Verdict) -> str:
+    largest = max(verdict.pairs, key=lambda pair: abs(pair.preference))
+    largest = largest if largest.preference >= 0 else largest.reversed
+    two = len(verdict.rankers) == 2
+    number = _number(verdict, largest) if two else f"at most {_number(verdict, largest, '; {} over {}')}"
+    names = largest.rankers if two else verdict.rankers
     return (
-        f"{_listed(verdict.rankers, 'rankers')} cannot be told apart yet: at most "
-        f"{_number(verdict, widest, '; {} over {}')}, {evidence(verdict)}{_needed(verdict, [widest])}"
+        f"No significant difference between {_listed(names, 'rankers')} yet: {number}, {evidence(verdict)}"
+        f"{_needed(verdict, [largest])}"
     )
 
 
-def _needed(verdict: "Verdict", pairs: "Sequence[PairVerdict]") -> str:
-    """Return how many more users it takes to tell all these pairs apart, if that is in sight."""
+def _needed(verdict: Verdict, pairs: Sequence[PairVerdict]) -> str:
+    """Return how many more users it takes until all these pairs are significant, if that is in reach."""
     if verdict.health is None:
         return ""
     needed = [pair.more_units for pair in pairs]
@@ -71,10 +71,10 @@ def _needed(verdict: "Verdict", pairs: "Sequence[PairVerdict]") -> str:
     return f", about {max(round(most, -digits), 1):,} more {_noun(verdict)} needed"
 
 
-def heading(verdict: "Verdict") -> str:
+def heading(verdict: Verdict) -> str:
     """Return what the numbers of the table are."""
-    correction = {"holm": "Holm", "bh": "Benjamini-Hochberg", "none": "no correction"}[verdict.rules.correction]
-    together = ", simultaneous" if verdict.rules.simultaneous else ""
+    correction = {"holm": "Holm", "bh": "Benjamini-Hochberg", "none": "no correction"}[verdict.correction]
+    together = ", simultaneous" if verdict.simultaneous else ""
     valid = ", valid at any time" if verdict.anytime else ""
     return (
         f"mean preference per impression, {_percent(verdict.confidence)} CI{together}{valid}, {correction}, "
@@ -82,27 +82,29 @@ def heading(verdict: "Verdict") -> str:
     )
 
 
-def cells(verdict: "Verdict") -> list[tuple[str, ...]]:
-    """Return the cells of the table, a row for each pair."""
+def cells(verdict: Verdict) -> list[tuple[str, ...]]:
+    """Return the cells of the table, a row for each pair: the fields of `PairVerdict` that have a column."""
     decimals = max((_decimals(pair) for pair in verdict.pairs if pair.high > pair.low), default=3)
+    printed = {
+        "number": lambda value: _fixed(value, decimals),
+        "probability": lambda value: "<0.001" if value < 0.001 else f"{value:.3f}",
+        "percent": lambda value: f"{100 * value:.1f} %",
+    }
     rows = []
     for pair in verdict.pairs:
-        numbers = (_fixed(x, decimals) for x in (pair.preference, pair.low, pair.high))
+        values = (printed[style](getattr(pair, name)) for name, (_, style) in COLUMNS.items())
         upper, lower = pair.rankers if pair.preference > 0 else pair.rankers[::-1]
-        rows.append(
-            (*pair.rankers, *numbers, _probability(pair.p), _probability(pair.p_corrected), f"{100 * pair.share:.1f} %",
-             f"{upper} > {lower}" if pair.significant else "open")
-        )  # fmt: skip
+        rows.append((*pair.rankers, *values, f"{upper} > {lower}" if pair.significant else "open"))
     return rows
 
 
-def table(verdict: "Verdict") -> str:
+def table(verdict: Verdict) -> str:
     """Return the pairs as aligned lines, and the warnings."""
     rows = [HEADERS, *cells(verdict)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
-            cell.rjust(width) if 2 <= column <= 7 else cell.ljust(width)
+            cell.rjust(width) if 2 <= column < len(row) - 1 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
@@ -110,21 +112,21 @@ def table(verdict: "Verdict") -> str:
     return "\n".join([heading(verdict), *lines, *(f"warning: {warning}" for warning in verdict.warnings)])
 
 
-def evidence(verdict: "Verdict") -> str:
-    """Return how many users, or impressions where each is its own, stand behind a verdict."""
+def evidence(verdict: Verdict) -> str:
+    """Return how many users, or impressions if each is a unit of its own, are behind a verdict."""
     return f"{verdict.units if _visits(verdict) else verdict.impressions:,} {_noun(verdict)}"
 
 
-def _noun(verdict: "Verdict") -> str:
+def _noun(verdict: Verdict) -> str:
     return "users" if _visits(verdict) else "impressions"
 
 
-def _visits(verdict: "Verdict") -> bool:
+def _visits(verdict: Verdict) -> bool:
     """Return whether some unit has more than one impression."""
     return verdict.units < verdict.impressions
 
 
-def _number(verdict: "Verdict", pair: "PairVerdict", remark: str = "") -> str:
+def _number(verdict: Verdict, pair: PairVerdict, remark: str = "") -> str:
     decimals = _decimals(pair)
     low, high = _fixed(pair.low, decimals), _fixed(pair.high, decimals)
     mean = _fixed(pair.preference, decimals)
@@ -142,8 +144,8 @@ def _listed(names: Sequence[str], noun: str) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _decimals(pair: "PairVerdict") -> int:
-    """Return as many decimals as show two digits of the interval's half width."""
+def _decimals(pair: PairVerdict) -> int:
+    """Return the decimals that show two digits of the interval's half width."""
     half = (pair.high - pair.low) / 2
     if half <= 0.0:
         return 3
@@ -156,7 +158,3 @@ def _fixed(value: float, decimals: int) -> str:
 
 def _percent(confidence: float) -> str:
     return f"{100 * confidence:.6g} %"
-
-
-def _probability(p: float) -> str:
-    return "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,54 @@
+"""Records: dataclasses from whose fields JSON, tables and HTTP responses follow.
+
+A statistic is declared once, as a field with a description or as a property with a docstring that the record names in
+`DERIVED`. `reported_fields` tells the type and the description of each, in the order in which they are reported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
+
+__all__ = ["ReportedField", "about", "plain", "reported_fields"]
+
+
+class ReportedField(NamedTuple):
+    """What is reported under a name: its type, as in annotations, and what it means."""
+
+    type: Any
+    description: str
+
+
+def about(
+    text: str, *, reported: bool = True, last: bool = False, column: tuple[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the metadata of a dataclass field with a description.
+
+    reported: whether it is part of JSON; last: after derived properties. column: its heading in a table and how it is
+    printed there, see `verdict.wording`.
+    """
+    return {"description": text, "reported": reported, "last": last, "column": column}
+
+
+@cache
+def reported_fields(record: type) -> Mapping[str, ReportedField]:
+    """Return what records of a class report: fields, then properties in `DERIVED`, then fields that come last."""
+    hints = get_type_hints(record)
+    found: list[dict[str, ReportedField]] = [{}, {}, {}]
+    for one in fields(record):
+        if one.metadata.get("reported", True):
+            place = found[2 if one.metadata.get("last") else 0]
+            place[one.name] = ReportedField(hints[one.name], one.metadata.get("description", ""))
+    for name in getattr(record, "DERIVED", ()):
+        getter = getattr(record, name).fget
+        found[1][name] = ReportedField(get_type_hints(getter)["return"], getter.__doc__.partition("\n")[0])
+    return found[0] | found[1] | found[2]
+
+
+def plain(value: Any) -> Any:
+    """Return a record, or what one holds, as plain values that JSON can hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in reported_fields(type(value))}
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, tuple | list) else value
