@@ -144,7 +144,7 @@ def test_an_experiment_is_run_by_the_keyboard_alone_while_traffic_changes_its_ve
         assert page.locator("#live-forest .strip.up").count() >= 2
 
         press(page, "#live-recent tbody a")
-        assert page.inner_text("h1") == "Who contributed what"
+        assert page.inner_text("h1") == "Impression"
         assert page.locator(".documents tbody tr").count() == 11
         page.go_back()
 

@@ -1,4 +1,4 @@
-"""Impressions: who contributed what to one list, as a table."""
+"""Impressions: what each ranker contributed to one list, as a table."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ NOTES = {"tdm": "team", "ppm": "choices", "dpm": "choices", "opm": "choices", "r
 
 @dataclass(frozen=True)
 class DocumentRow:
-    """A shown or hidden document: where each ranker had it, and what was done with it."""
+    """A shown or hidden document: its rank in every ranking, and what users did with it."""
 
     place: str
     document: str
@@ -24,7 +24,7 @@ class DocumentRow:
 
 @dataclass(frozen=True)
 class ImpressionPage:
-    """An impression as its page shows it; note: what a method notes of a document, in a word."""
+    """An impression as its page shows it; note: what the method's note on a document means, in one word."""
 
     detail: ImpressionDetail
     method: str
@@ -61,19 +61,19 @@ def _note(value: int | None, detail: ImpressionDetail, note: str | None) -> str:
     if value is None or note is None:
         return ""
     if note == "team":
-        return detail.rankers[value] if 0 <= value < len(detail.rankers) else "none: all agree"
+        return detail.rankers[value] if 0 <= value < len(detail.rankers) else "none (all agree)"
     return str(value)
 
 
 def _sentence(detail: ImpressionDetail) -> str:
-    """Return whom this impression prefers, in words."""
+    """Return which rankers this impression prefers, in words."""
     if detail.preferences is None:
-        return "Nothing is inferred from it."
+        return "Nothing can be inferred from this impression."
     totals = [sum(row) for row in detail.preferences]
     order = sorted(range(len(totals)), key=lambda n: -totals[n])
     if not any(value for row in detail.preferences for value in row):
-        return "It prefers nobody." if detail.events else "Nothing was done with it, so it prefers nobody."
-    return "Its mean preference for each over the others: " + ", ".join(
+        return "This impression prefers no ranker." if detail.events else "No clicks, so no ranker is preferred."
+    return "Mean preference over the other rankers: " + ", ".join(
         f"{detail.rankers[n]} {_signed(totals[n] / max(len(totals) - 1, 1))}" for n in order
     )
 
