@@ -273,6 +273,6 @@ def test_axe_finds_nothing_on_the_login_and_on_refused_forms(chromium, tmp_path)
         page.fill("#k", "ten")
         click(page, ".submit button")
         page.wait_for_function("document.activeElement.id === 'error'")
-        assert page.get_attribute("#k", "aria-invalid") == "true"
+        assert page.get_attribute("#rankers", "aria-invalid") == "true"
         assert axe.run(page).response["violations"] == []
         page.context.close()

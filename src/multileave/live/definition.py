@@ -31,12 +31,16 @@ FIELDSETS = COMPARISON, TRAFFIC, STATISTICS, STORAGE = (
 
 @dataclass(frozen=True)
 class Input:
-    """How a form asks for a setting. unit: what people type it in; factor: how many of these make one as stored."""
+    """How a form asks for a setting.
+
+    unit: what people type it in. factor: how many of these are one as stored. hint: instead of the description.
+    """
 
     label: str
     fieldset: str
     unit: str = ""
     factor: float = 1.0
+    hint: str = ""
 
 
 def check_name(value: str) -> str:
@@ -92,11 +96,13 @@ class Definition:
         Input("Method", STATISTICS),
     ] = "recommended"
     k: Annotated[
-        int, Field(ge=1, le=MOST_SHOWN, description="How many results a page shows."),
+        int, Field(ge=1, le=MOST_SHOWN, description="How many results each page shows."),
         Input("Results per page", STATISTICS),
     ] = 10  # fmt: skip
     pages: Annotated[
-        int, Field(ge=1, le=MOST_SHOWN, description="How many pages are drawn at once."), Input("Pages", STATISTICS)
+        int,
+        Field(ge=1, le=MOST_SHOWN, description="Pages drawn at once, for users who go beyond the first."),
+        Input("Pages", STATISTICS),
     ] = 1
     actions: Annotated[
         Names,
@@ -113,23 +119,26 @@ class Definition:
     dwell: Annotated[
         float,
         Field(ge=0.0, le=DAY, description="Seconds on a document after which a click counts as satisfied."),
-        Input("Dwell time of a satisfied click", STATISTICS, "seconds"),
+        Input("Dwell time", STATISTICS, "seconds"),
     ] = 30.0
     unit: Annotated[
         Name, Field(description="The randomization unit, in one word: user or session."), Input("Unit", STATISTICS)
     ] = "user"
     confidence: Annotated[
         float,
-        Field(gt=0.0, lt=1.0, description="Confidence level of the verdict."),
+        Field(gt=0.0, lt=1.0, description="Confidence level of intervals and verdicts."),
         Input("Confidence level", STATISTICS, "%", 100.0),
     ] = 0.95
     window: Annotated[
         float,
         Field(
             ge=1.0, le=366 * DAY,
-            description="How long, in seconds, the same request stays the same impression and events are accepted.",
+            description="Seconds for which the same request stays the same impression and events are accepted.",
         ),
-        Input("Impression window", STORAGE, "hours", 1 / 3600),
+        Input(
+            "Window", STORAGE, "hours", 1 / 3600,
+            "How long the same request stays the same impression and events are accepted.",
+        ),
     ] = DAY  # fmt: skip
     group: Annotated[
         Name | None,

@@ -61,7 +61,7 @@ def _form_fields() -> dict[str, FormField]:
             field.name,
             METHOD if field.name == METHOD else kind,
             form_input,
-            Definition.__pydantic_fields__[field.name].description or "",  # type: ignore[attr-defined]
+            form_input.hint or Definition.__pydantic_fields__[field.name].description or "",  # type: ignore[attr-defined]
             required=field.default is MISSING,
             optional=type(None) in arguments,
         )
