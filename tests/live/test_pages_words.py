@@ -135,7 +135,7 @@ def test_health_is_put_into_words():
         missing={"ltr": 0.25, "bm25": 0.0},
         first={"p": 0.0001, "rankers": {"ltr": [10.0, 20.0]}},
     )
-    figures = {figure.words: figure.value for figure in figures_of(health, "user")}
+    figures = {words: value for value, words in figures_of(health, "user")}
     assert figures["effective sample size, users"] == "60"
     assert figures["impressions without ltr"] == "25 %"
     assert not any("bm25" in words for words in figures)

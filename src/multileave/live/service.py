@@ -65,7 +65,8 @@ class Report:
     @property
     def health(self) -> Health | None:
         """The health of the data; None with fewer than two units."""
-        return None if self.verdict is None else self.verdict.health
+        tally = self.tallies[self.action]
+        return tally.health() if tally.units > 1 else None
 
     @property
     def traffic(self) -> Traffic:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from multileave.live.http.error_responses import printable
 
-__all__ = ["LOGGERS", "JsonLines", "configure", "log", "new_request_id", "request_id_from"]
+__all__ = ["LOGGERS", "JsonLines", "configure", "log", "request_id_from"]
 
 log = logging.getLogger("multileave.live")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -55,11 +55,6 @@ def request_id_from(header: bytes | None) -> str:
     """Return the id that a client gave its request if it is well-formed, or a new one."""
     if header is not None and REQUEST_ID.fullmatch(header):
         return header.decode("ascii")
-    return new_request_id()
-
-
-def new_request_id() -> str:
-    """Return a unique id."""
     return secrets.token_hex(8)
 
 

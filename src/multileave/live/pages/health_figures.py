@@ -5,7 +5,7 @@ from typing import Any
 
 from multileave.stats import Health
 
-__all__ = ["BalanceTable", "Figure", "balances_of", "figures_of"]
+__all__ = ["BalanceTable", "balances_of", "figures_of"]
 
 # What the page says of a share of the impressions; a figure that is not listed is shown under its name.
 SHARES = {
@@ -19,14 +19,6 @@ ELSEWHERE = {"units", "missing", "short", "needed", "same_pages", "first", "expo
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure and what it means."""
-
-    value: str
-    words: str
-
-
-@dataclass(frozen=True)
 class BalanceTable:
     """How often documents of each ranker were seen, and how often the method expects it."""
 
@@ -35,8 +27,8 @@ class BalanceTable:
     rows: tuple[tuple[str, str, str], ...]
 
 
-def figures_of(health: Health, unit: str) -> list[Figure]:
-    """Return the figures that are known."""
+def figures_of(health: Health, unit: str) -> list[tuple[str, str]]:
+    """Return what is known, as values and what they mean."""
     clicks = "impressions" if health.without_clicks is None else "clicks"
     words = {
         "effective_units": f"effective sample size, {unit}s",
@@ -48,10 +40,10 @@ def figures_of(health: Health, unit: str) -> list[Figure]:
         if value is not None and name not in ELSEWHERE:
             is_share = name in SHARES or name.endswith("_share")
             text = _percent(value) if is_share else f"{value:,.0f}" if isinstance(value, int | float) else str(value)
-            found.append(Figure(text, words.get(name, name.replace("_", " "))))
+            found.append((text, words.get(name, name.replace("_", " "))))
     for name, share in (health.missing or {}).items():
         if share > 0.0:
-            found.append(Figure(_percent(share), f"impressions without {name}"))
+            found.append((_percent(share), f"impressions without {name}"))
     return found
 
 

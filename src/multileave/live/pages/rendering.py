@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from multileave.live.pages.impressions import signed
 from multileave.version import __version__
 
 __all__ = ["STATIC", "cut", "harmless", "render", "static_file"]
@@ -74,7 +75,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cut=cut, moment=_moment, clock=_clock, count=_count)
+    environment.filters.update(cut=cut, moment=_moment, clock=_clock, count=_count, signed=signed)
     environment.globals.update(static=_address, version=__version__)
     return environment
 

@@ -25,7 +25,7 @@ from multileave.live.pages.forms import (
     texts_of,
 )
 from multileave.live.pages.health_figures import balances_of, figures_of
-from multileave.live.pages.impressions import impression_page
+from multileave.live.pages.impressions import note_label, preference_sentence
 from multileave.live.pages.pairs import (
     MOST_DRAWN,
     all_statistics,
@@ -174,7 +174,8 @@ def impression(request: Request, reader: Reader, key: str, asked: Experiment = A
     if not key.isprintable() or len(key) > LONGEST_KEY:
         raise NotFound("There is no such impression in this experiment.")
     detail = reader.service.impression(asked.number, key)
-    return answer(request, reader, "impression.html", experiment=asked, seen=impression_page(detail))
+    words = {"note": note_label(detail), "sentence": preference_sentence(detail)}
+    return answer(request, reader, "impression.html", experiment=asked, detail=detail, **words)
 
 
 @pages.get("/experiments/{number:int}/edit")
@@ -269,7 +270,8 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         report = service.report(number, action or None)
     except Invalid as problem:
         raise NotFound(str(problem)) from None
-    found, verdict, health = report.experiment, report.verdict, report.health
+    found, verdict = report.experiment, report.verdict
+    health = None if verdict is None else verdict.health
     definition, now = found.definition, datetime.now(UTC)
     looks: Sequence[Look] = service.history(number, report.action).looks
     if verdict is not None:
