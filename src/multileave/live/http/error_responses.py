@@ -34,6 +34,7 @@ __all__ = [
 MOST_DETAILS = 20
 LONGEST_MESSAGE = 1000
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
+REASONS = {"unexpected_keyword_argument": "There is no such field", "missing_argument": "Field required"}
 MESSAGES = {
     404: "There is nothing at this address. The routes are listed in /api/v1/openapi.json.",
     405: "This address does not support this method. The Allow header lists the ones it does.",
@@ -102,7 +103,8 @@ def _details(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
             found.append({"where": "", "reason": f"and more than {MOST_DETAILS} others"})
             break
         where = ".".join(printable(str(part), 60) for part in error["loc"])
-        found.append({"where": where, "reason": printable(str(error["msg"]), 300)})
+        reason = REASONS.get(error["type"], str(error["msg"]).replace("Tuple should", "List should"))
+        found.append({"where": where, "reason": printable(reason, 300)})
     return found
 
 
