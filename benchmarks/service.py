@@ -43,7 +43,7 @@ def bare(database, port, kind):
     import uvicorn
     from fastapi import FastAPI
 
-    from multileave.live.http.requests import ShowBody
+    from multileave.live.records import ShowRequest
     from multileave.live.store.database import Store
     from multileave.live.store.tables import impressions
 
@@ -64,13 +64,13 @@ def bare(database, port, kind):
     if kind == "thread":
 
         @app.post("/impressions")
-        def route(body: ShowBody):
+        def route(body: ShowRequest):
             return keep(body)
 
     else:
 
         @app.post("/impressions")
-        async def route(body: ShowBody):
+        async def route(body: ShowRequest):
             return keep(body)
 
     uvicorn.run(app, host="127.0.0.1", port=port)

@@ -37,9 +37,9 @@ def test_the_service_runs_as_somebody_without_rights_and_says_whether_it_is_read
 
 def test_every_variable_is_a_setting_of_the_service():
     pytest.importorskip("sqlalchemy", reason="pip install 'multileave[live]'")
-    from multileave.live.settings import Settings, _name
+    from multileave.live.settings import Settings, variable_of
 
-    known = {_name(field.name) for field in fields(Settings)}
+    known = {variable_of(field.name) for field in fields(Settings)}
     for file in ("Dockerfile", "compose.yaml"):
         used = set(re.findall(r"MULTILEAVE_[A-Z]+", (ROOT / file).read_text()))
         assert used

@@ -125,7 +125,9 @@ def test_every_setting_is_described():
     from multileave.live.settings import Settings
     from multileave.study.settings import Settings as StudySettings
 
-    for settings in (Settings, Definition, StudySettings):
+    for name, setting in Definition.__pydantic_fields__.items():
+        assert setting.description, f"Definition does not say what {name} is"
+    for settings in (Settings, StudySettings):
         for field in dataclasses.fields(settings):
             assert has_word(field.name, settings.__doc__), f"{settings.__qualname__} does not say what {field.name} is"
 

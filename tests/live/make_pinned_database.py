@@ -55,15 +55,23 @@ def what_is_read(service, folder):
             {
                 "definition": experiment.definition.to_dict(),
                 "status": experiment.status,
-                "verdicts": {a: _figures(service.verdict(number, a).to_dict()) for a in experiment.definition.actions},
-                "history": [asdict(look) for look in service.history(number)],
-                "traffic": asdict(service.counts(number)),
+                "verdicts": {
+                    a: _figures(service.report(number, a).verdict.to_dict()) for a in experiment.definition.actions
+                },
+                "history": [_look(look) for look in service.history(number).looks],
+                "traffic": asdict(service.report(number).traffic),
                 "recent": sorted((asdict(one) for one in recent), key=lambda one: one["key"]),
                 "impressions": {one.key: asdict(service.impression(number, one.key)) for one in recent[:5]},
                 "export": rows,
             }
         )
     return json.loads(json.dumps(found, default=str))
+
+
+def _look(look):
+    """A look with its pairs as lists."""
+    pairs = [[*pair.rankers, pair.preference, pair.low, pair.high] for pair in look.pairs]
+    return {**asdict(look), "pairs": pairs}
 
 
 def _figures(verdict):

@@ -11,7 +11,7 @@ from http_service import API, RANKINGS, check_refusal, serving
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from multileave.live.http import logs
+from multileave.live.http import json_logging
 from multileave.live.http.app import create_app
 from multileave.live.service import Service
 from multileave.live.settings import Settings
@@ -29,8 +29,8 @@ def served(tmp_path):
 def lines():
     """Collect what is logged, as the service writes it."""
     stream = io.StringIO()
-    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in logs.LOGGERS}
-    logs.configure("info", stream)
+    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in json_logging.LOGGERS}
+    json_logging.configure("info", stream)
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     for name, (handlers, level) in before.items():
         logger = logging.getLogger(name)
@@ -165,8 +165,8 @@ def test_a_chore_that_fails_is_logged_and_done_again(tmp_path, monkeypatch, line
             time.sleep(0.02)
         assert served.client.get("/healthz").status_code == 200
     assert len(calls) >= 3
-    failed = [line for line in lines() if line["event"] == "chore failed"]
-    assert (failed[0]["chore"], failed[0]["error"]) == ("fold", "OSError")
+    failed = [line for line in lines() if line["event"] == "background task failed"]
+    assert (failed[0]["task"], failed[0]["error"]) == ("fold", "OSError")
     assert "user-17" not in json.dumps(failed)
 
 

@@ -147,7 +147,7 @@ def test_a_form_without_its_token_is_refused(service, admin, path):
     for wrong in ({}, {"csrf": ""}, {"csrf": "x" * 40}, {"csrf": token(other, "/")}, {"csrf": "ü\ud7ff"}):
         answer = admin.post(path, data={"share": "50", "name": "n", "role": "admin", **wrong})
         assert answer.status_code == 403
-        assert "Load it again" in answer.text
+        assert "Reload the page" in answer.text
     assert admin.post(path, json={"csrf": token(admin, "/")}).status_code == 422
     assert admin.get(path).status_code != 303
     assert (service.experiments(), service.access.keys()) == before
@@ -197,7 +197,7 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
     form = {
         "csrf": token(admin, "/"), "name": "Spring", "rankers": " bm25 \r\n\r\nltr\r\n", "control": "ltr",
         "method": "pm", "parameters": "tau=2", "k": "5", "pages": "2", "actions": "click\norder", "unit": "session",
-        "confidence": "99", "window": "1.5", "group": "g", "share": "7", "keep_queries": "yes", "retention": "30",
+        "confidence": "99", "window": "1.5", "group": "g", "share": "7", "keep_queries": "yes", "retention_days": "30",
     }  # fmt: skip
     assert admin.post("/experiments/new", data=form).headers["location"] == "/experiments/3?done=created"
     assert service.experiment(3).definition == Definition(
@@ -207,7 +207,7 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
     assert admin.post("/experiments/3/edit", data={**form, "name": "May"}).headers["location"].endswith("changed")
     assert service.experiment(3).definition.name == "May"
     assert admin.post("/experiments/3/start", data=form).headers["location"].endswith("started")
-    assert "Started." in admin.get("/experiments/3?done=started").text
+    assert "Experiment started." in admin.get("/experiments/3?done=started").text
     assert admin.post("/experiments/3/edit", data=form).status_code == 409
     admin.post("/experiments/3/share", data={**form, "share": "12.5"})
     assert service.experiment(3).definition.share == 0.125
@@ -222,16 +222,16 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
     admin.post("/experiments/3/stop", data=form)
     assert service.experiment(3).status == "stopped"
     refused = admin.post("/experiments/3/start", data=form)
-    assert (refused.status_code, "<h1>Refused</h1>" in refused.text) == (409, True)
+    assert (refused.status_code, "<h1>Not possible</h1>" in refused.text) == (409, True)
     assert admin.post("/experiments/4/delete", data=form).headers["location"] == "/?done=deleted"
     assert admin.get("/experiments/4").status_code == 404
 
 
 @pytest.mark.parametrize(
     ("field", "value", "says"),
-    [("rankers", "one", "there are 1 rankers"), ("control", "nobody", "control is"), ("k", "ten", "k is"),
+    [("rankers", "one", "rankers is"), ("control", "nobody", "control is"), ("k", "ten", "k is"),
      ("share", "200", "share is"), ("parameters", "rho=1", "rpm has no parameter"), ("name", "", "name is"),
-     ("name", "x" * 900_000, "name has 900,000"), ("retention", "long", "retention is"),
+     ("name", "x" * 900_000, "name has 900,000"), ("retention_days", "long", "retention_days is"),
      ("method", "magic", "no method"), ("name", "\x00", "name is"), ("confidence", "nan", "confidence is"),
      ("window", "1e400", "window is")],
 )  # fmt: skip
@@ -292,14 +292,14 @@ def test_hostile_addresses_are_refused_politely(admin):
 def test_a_page_shows_verdict_plots_tables_health_and_recent_impressions(service, admin):
     send_traffic(service, 2, units=40)
     text = unescape(admin.get("/experiments/2").text)
-    assert service.verdict(2).sentence in text
+    assert service.report(2).verdict.sentence in text
     for expected in (
         "ltr</span>",
         'class="strip',
-        "Health of the data",
+        "Data health",
         "Recent impressions",
         ">40<",
-        "Every ranker against",
+        "Preference matrix",
     ):
         assert expected in text
     assert text.count('<tr class="open">') + text.count('<tr class="up">') + text.count('<tr class="down">') == 3
@@ -330,10 +330,10 @@ def test_an_impression_says_which_rankers_failed(service, admin):
         return admin.get(f"/experiments/2/impressions/{newest.key}").text
 
     two = shown(bm25=RANKINGS["bm25"], ltr=RANKINGS["ltr"])
-    assert re.search(r'Missing, as they failed or were late: <span class="name">dense</span>\.', two)
+    assert re.search(r'Missing rankers \(failed or timed out\): <span class="name">dense</span>\.', two)
     assert "Documents as shown" in two
     one = shown(bm25=RANKINGS["bm25"])
-    assert "No list was drawn" in one
+    assert "no list was drawn" in one
     assert "Documents as shown" not in one
 
 

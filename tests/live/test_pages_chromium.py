@@ -146,7 +146,7 @@ def test_an_experiment_is_run_by_the_keyboard_alone_while_traffic_changes_its_ve
         assert page.locator("#live-forest .strip.up").count() >= 2
 
         press(page, "#live-recent tbody a")
-        assert page.inner_text("h1") == "Who contributed what"
+        assert page.inner_text("h1") == "Impression"
         assert page.locator(".documents tbody tr").count() == 11
         page.go_back()
 
@@ -275,6 +275,6 @@ def test_axe_finds_nothing_on_the_login_and_on_refused_forms(chromium, tmp_path)
         page.fill("#k", "ten")
         click(page, ".submit button")
         page.wait_for_function("document.activeElement.id === 'error'")
-        assert page.get_attribute("#k", "aria-invalid") == "true"
+        assert page.get_attribute("#rankers", "aria-invalid") == "true"
         assert axe.run(page).response["violations"] == []
         page.context.close()

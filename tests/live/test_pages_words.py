@@ -10,13 +10,13 @@ import pytest
 pytest.importorskip("jinja2", reason="pip install 'multileave[live]'")
 
 from multileave.live.experiment import Definition
-from multileave.live.pages.condition import balances_of, figures_of
-from multileave.live.pages.forms import definition_of, fields_of, method_choices
+from multileave.live.pages.forecast import duration, forecast, new_units_per_day, wait
+from multileave.live.pages.forms import definition_of, method_choices, texts_of
+from multileave.live.pages.health_figures import balances_of, figures_of
 from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of
 from multileave.live.pages.rendering import harmless, render
 from multileave.live.pages.svg import Scale, scale_of
-from multileave.live.pages.waiting import new_units_per_day, outlook, span, wait
-from multileave.live.records import Look
+from multileave.live.records import Look, LookPair
 from multileave.methods import methods
 from multileave.outcome import Outcome
 from multileave.stats import Tally
@@ -34,7 +34,7 @@ def verdict_of(units, means=(0.0, 0.02, 0.4)):
 
 
 def look_of(verdict, at):
-    pairs = tuple((*pair.rankers, pair.preference, pair.low, pair.high) for pair in verdict.pairs)
+    pairs = tuple(LookPair(pair.rankers, pair.preference, pair.low, pair.high) for pair in verdict.pairs)
     return Look(at, verdict.impressions, verdict.units, pairs)
 
 
@@ -43,8 +43,8 @@ def test_pairs_with_the_control_come_first_and_are_read_over_it():
     forest = forest_of(verdict, "dense", drawn_rankers(verdict, "dense"), None)
     assert [(row.first, row.second) for row in forest.against_control] == [("ltr", "dense"), ("bm25", "dense")]
     assert [(row.first, row.second) for row in forest.others] == [("ltr", "bm25")]
-    assert forest.against_control[0].words == "preferred"
-    assert forest.against_control[1].words == "open"
+    assert forest.against_control[0].words == "significantly better"
+    assert forest.against_control[1].words == "not significant"
     pair = verdict.pair("ltr", "dense")
     assert float(forest.against_control[0].preference) == pytest.approx(pair.preference, abs=0.005)
     assert 'class="strip up"' in forest.against_control[0].strip
@@ -56,8 +56,8 @@ def test_the_matrix_is_antisymmetric_and_marks_what_is_decided():
     upper, lower = matrix["ltr"][0], matrix["bm25"][2]
     assert (upper.text[0], lower.text[0]) == ("+", "−")
     assert upper.text[1:] == lower.text[1:]
-    assert (upper.shade, lower.shade, upper.decided) == ("up-3", "down-3", True)
-    assert not matrix["dense"][0].decided
+    assert (upper.shade, lower.shade, upper.significant) == ("up-3", "down-3", True)
+    assert not matrix["dense"][0].significant
 
 
 def test_a_strip_is_cut_where_an_interval_is_far_wider_than_the_rest():
@@ -114,15 +114,18 @@ def test_waiting_is_said_in_words():
     assert [wait(more, 100.0) for more in (1, 50, 300, 2_000, 10**6)] == [
         "about 14 minutes", "about 12 hours", "about 3 days", "about 3 weeks", "over two years",
     ]  # fmt: skip
-    assert span(0.0) == "under a minute"
+    assert duration(0.0) == "under a minute"
     verdict = verdict_of(60)
-    assert "more users until ltr is told from bm25" in outlook(verdict, "bm25", "user", None)
-    assert outlook(verdict, "bm25", "user", 1e6).startswith("Under a minute until ltr is told from bm25")
-    assert outlook(None, "bm25", "session", None) == "The first verdict comes with the second session."
-    assert outlook(verdict_of(3000, (0, 0.3, 0.4)), "bm25", "user", 9.0) == "Every ranker is told from bm25."
+    assert "more users until ltr differs significantly from bm25" in forecast(verdict, "bm25", "user", None)
+    assert forecast(verdict, "bm25", "user", 1e6).startswith("Under a minute until ltr differs significantly from bm25")
+    assert forecast(None, "bm25", "session", None) == "A verdict needs at least two sessions."
+    assert (
+        forecast(verdict_of(3000, (0, 0.3, 0.4)), "bm25", "user", 9.0)
+        == "Every ranker differs significantly from bm25."
+    )
     alike = verdict_of(400, (0.0, 0.0, 0.0))
     far = replace(alike, pairs=tuple(replace(pair, more_units=None) for pair in alike.pairs))
-    assert "over 100 times as many users" in outlook(far, "bm25", "user", 9.0)
+    assert "over 100 times as many users" in forecast(far, "bm25", "user", 9.0)
 
 
 def test_health_is_put_into_words():
@@ -132,9 +135,9 @@ def test_health_is_put_into_words():
         missing={"ltr": 0.25, "bm25": 0.0},
         first={"p": 0.0001, "rankers": {"ltr": [10.0, 20.0]}},
     )
-    figures = {figure.words: figure.value for figure in figures_of(health, "user")}
-    assert figures["equally active users would know as much"] == "60"
-    assert figures["of the impressions miss ltr"] == "25 %"
+    figures = {words: value for value, words in figures_of(health, "user")}
+    assert figures["effective sample size, users"] == "60"
+    assert figures["impressions without ltr"] == "25 %"
     assert not any("bm25" in words for words in figures)
     [balance] = balances_of(health)
     assert (balance.p, balance.rows) == ("p < 0.001", (("ltr", "10", "20.0"),))
@@ -147,16 +150,16 @@ def test_a_definition_survives_its_form(method, share):
         "A <name>", ("b", "c"), "c", method, group="g", share=share, retention_days=0.5, window=90.0,
         actions=("click", "a, b"), keep_queries=True, hash_units=False,
     )  # fmt: skip
-    made = definition_of(fields_of(definition))
+    made = definition_of(texts_of(definition))
     assert replace(made, share=share) == definition
     assert made.share == pytest.approx(share, abs=1e-9)
 
 
 def test_the_recommended_method_is_offered_first_and_all_are():
     choices = method_choices()
-    assert choices[0].name == "rpm"
-    assert "recommended" in choices[0].words
-    assert {choice.name for choice in choices} == set(methods())
+    assert choices[0][0] == "rpm"
+    assert "recommended" in choices[0][1]
+    assert {name for name, _ in choices} == set(methods())
 
 
 def test_nothing_invisible_reaches_a_page():
@@ -165,7 +168,7 @@ def test_nothing_invisible_reaches_a_page():
     shown.encode("utf-8")
     assert not set(shown) & {"\x00", "\x1b", "\x7f", "\x85", "\u202e", "\u2028", "\ufeff", "\udfff", "\u200b"}
     assert {"é", "漢", "\n", "א"} <= set(shown)
-    assert "<b>" not in render("refusal.html", viewer=_Nobody, path="/", title="t", message="<b>\x00")
+    assert "<b>" not in render("error.html", viewer=_Nobody, path="/", title="t", message="<b>\x00")
 
 
 class _Nobody:

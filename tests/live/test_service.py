@@ -87,7 +87,7 @@ def replayed(service, number, folder, action="click", **options):
 def test_the_verdict_is_that_of_a_replay_of_the_export(service, tmp_path):
     number = running(service)
     search(service, number)
-    verdict = service.verdict(number)
+    verdict = service.report(number).verdict
     assert verdict.condorcet == "ltr"
     same_verdicts(verdict, replayed(service, number, tmp_path))
 
@@ -96,19 +96,19 @@ def test_verdicts_do_not_depend_on_when_they_are_asked_for(service, tmp_path):
     number = running(service)
     for part in range(4):
         search(service, number, seed=part, users=10 + 10 * part)
-        service.verdict(number)
-    same_verdicts(service.verdict(number), replayed(service, number, tmp_path))
-    looks = service.history(number)
-    assert looks[-1].impressions <= service.counts(number).impressions
+        service.report(number).verdict
+    same_verdicts(service.report(number).verdict, replayed(service, number, tmp_path))
+    looks = service.history(number).looks
+    assert looks[-1].impressions <= service.report(number).traffic.impressions
     assert [look.impressions for look in looks] == sorted({look.impressions for look in looks})
-    assert looks[0].pairs[0][:2] == ("bm25", "dense")
+    assert looks[0].pairs[0].rankers == ("bm25", "dense")
 
 
 @pytest.mark.parametrize("method", ["rpm", "dpm", "tdm", "pm", "om", "ppm(pairs='all')", "sosm"])
 def test_every_method_can_be_served(service, tmp_path, method):
     number = running(service, method=method)
     search(service, number, users=25)
-    same_verdicts(service.verdict(number), replayed(service, number, tmp_path))
+    same_verdicts(service.report(number).verdict, replayed(service, number, tmp_path))
 
 
 def test_the_same_request_is_one_impression_and_changed_rankings_are_another(service):
@@ -119,7 +119,7 @@ def test_the_same_request_is_one_impression_and_changed_rankings_are_another(ser
     assert other.impression != first.impression
     assert show(service, number, unit="u2").impression != first.impression
     service.fold()
-    assert service.counts(number).impressions == 3
+    assert service.report(number).traffic.impressions == 3
 
 
 def test_requests_at_the_same_time_are_one_impression(service):
@@ -131,14 +131,14 @@ def test_requests_at_the_same_time_are_one_impression(service):
 
     assert len(set(asyncio.run(together()))) == 1
     service.fold()
-    assert service.counts(number).impressions == 1
+    assert service.report(number).traffic.impressions == 1
 
 
 def test_after_the_window_a_request_is_another_impression_of_the_same_list(service, monkeypatch):
     number = running(service, window=60.0)
     times = []
     for seconds in (0, 30, 90, 120, 200, 230):
-        monkeypatch.setattr("multileave.live.store.intake.now", lambda seconds=seconds: 10**15 + seconds * 10**6)
+        monkeypatch.setattr("multileave.live.intake.now", lambda seconds=seconds: 10**15 + seconds * 10**6)
         times.append(show(service, number))
     assert len({shown.shown for shown in times}) == 1
     ids = [shown.impression for shown in times]
@@ -147,7 +147,7 @@ def test_after_the_window_a_request_is_another_impression_of_the_same_list(servi
     assert ids[4] == ids[5]
     assert len(set(ids)) == 3
     service.fold()
-    assert service.counts(number).impressions == 3
+    assert service.report(number).traffic.impressions == 3
 
 
 def test_later_pages_continue_the_draw_and_inference_uses_all_that_was_drawn(service, tmp_path):
@@ -159,12 +159,12 @@ def test_later_pages_continue_the_draw_and_inference_uses_all_that_was_drawn(ser
     assert record(service, Event("e1", pages[0].impression, position=5))[0].accepted
     assert not record(service, Event("e2", pages[0].impression, position=8))[0].accepted
     show(service, number, unit="u2")
-    found = service.verdict(number)
+    found = service.report(number).verdict
     expected = ml.infer(whole, positions=[5]).preferences / 2
     assert found.preferences == pytest.approx(expected, abs=1e-9)
     show(service, number, page=3)
-    assert service.verdict(number).preferences == pytest.approx(expected, abs=1e-9)
-    same_verdicts(service.verdict(number), replayed(service, number, tmp_path))
+    assert service.report(number).verdict.preferences == pytest.approx(expected, abs=1e-9)
+    same_verdicts(service.report(number).verdict, replayed(service, number, tmp_path))
 
 
 def test_pins_stay_where_they_are_and_count_for_nobody(service):
@@ -173,7 +173,7 @@ def test_pins_stay_where_they_are_and_count_for_nobody(service):
     assert (shown.shown[0], shown.shown[2], len(shown.shown)) == ("ad", "d1", 4)
     show(service, number, unit="u2", pinned={0: "ad"})
     assert record(service, Event("e", shown.impression, document="ad"))[0].accepted
-    assert not service.verdict(number).preferences.any()
+    assert not service.report(number).verdict.preferences.any()
     stopped = service.stop(number)
     assert show(service, stopped.number, pinned={0: "ad", 2: "d1"}).shown[0] == "ad"
 
@@ -189,9 +189,9 @@ def test_a_missing_ranker_takes_no_part_and_is_recorded(service, tmp_path):
     for user in range(5):
         alone = show(service, number, rankings={"ltr": rankings(user)["ltr"]}, unit=f"n{user}")
         assert (alone.impression, alone.recorded, alone.shown) == (None, True, tuple(rankings(user)["ltr"][:4]))
-    verdict = service.verdict(number)
-    assert service.counts(number).fallbacks == 15
-    assert service.health(number).missing["dense"] == pytest.approx(15 / (verdict.impressions + 5))
+    verdict = service.report(number).verdict
+    assert service.report(number).traffic.fallbacks == 15
+    assert service.report(number).health.missing["dense"] == pytest.approx(15 / (verdict.impressions + 5))
     same_verdicts(verdict, replayed(service, number, tmp_path))
 
 
@@ -213,17 +213,15 @@ def test_events_are_counted_once_and_refused_with_a_reason(service):
     assert record(service, replace(good, id="x", document=None, position=4))[0].code == "not_shown"
     assert record(service, replace(good, id="p", action="purchase"))[0].accepted
     show(service, number, unit="u2")
-    assert service.verdict(number, "purchase").preferences.any()
+    assert service.report(number, "purchase").verdict.preferences.any()
     service.fold()
-    assert service.counts(number).events == {"click": 1, "purchase": 1}
+    assert service.report(number).traffic.events == {"click": 1, "purchase": 1}
 
 
 def test_events_after_the_window_are_refused(service, monkeypatch):
     number = running(service, window=60.0)
     shown = show(service, number)
-    monkeypatch.setattr(
-        "multileave.live.store.intake.now", lambda: int(datetime.now(UTC).timestamp() * 1e6) + 61 * 10**6
-    )
+    monkeypatch.setattr("multileave.live.intake.now", lambda: int(datetime.now(UTC).timestamp() * 1e6) + 61 * 10**6)
     assert record(service, Event("e", shown.impression, position=0))[0].code == "expired"
 
 
@@ -232,9 +230,10 @@ def test_satisfied_clicks_are_clicks_with_dwell_time(service, tmp_path):
     for user in range(8):
         shown = show(service, number, unit=f"u{user}")
         record(service, Event("e", shown.impression, position=user % 4, dwell=5.0 * user))
-    assert service.counts(number).events["satisfied"] == 0  # not folded yet
-    same_verdicts(service.verdict(number, "satisfied"), replayed(service, number, tmp_path, "satisfied", dwell=10.0))
-    assert service.counts(number).events == {"click": 8, "satisfied": 6}
+    same_verdicts(
+        service.report(number, "satisfied").verdict, replayed(service, number, tmp_path, "satisfied", dwell=10.0)
+    )
+    assert service.report(number).traffic.events == {"click": 8, "satisfied": 6}
 
 
 def test_outside_the_share_and_when_stopped_users_get_the_control(service):
@@ -248,14 +247,17 @@ def test_outside_the_share_and_when_stopped_users_get_the_control(service):
     assert 35 <= len(few) <= 85
     outside = next(user for user in range(200) if user not in few)
     assert show(service, number, unit=f"u{outside}").shown == control
-    service.ramp(number, 0.6)
+    service.edit(number, {"share": 0.6})
     assert few < taking()
     service.stop(number)
-    before = service.counts(number).impressions
+    before = service.report(number).traffic.impressions
     assert show(service, number).shown == control
     assert show(service, number).impression is None
     service.fold()
-    assert service.counts(number).impressions == len(taking() | few) or service.counts(number).impressions >= before
+    assert (
+        service.report(number).traffic.impressions == len(taking() | few)
+        or service.report(number).traffic.impressions >= before
+    )
 
 
 def test_no_unit_takes_part_in_two_experiments_of_a_group(service):
@@ -265,17 +267,17 @@ def test_no_unit_takes_part_in_two_experiments_of_a_group(service):
     with pytest.raises(Conflict, match=r"0\.2 free"):
         running(service, group="g", share=0.4)
     with pytest.raises(Conflict, match=r"begins after 0\.5"):
-        service.ramp(one, 0.6)
+        service.edit(one, {"share": 0.6})
     service.stop(two)
-    assert service.ramp(one, 0.6).definition.share == 0.6
+    assert service.edit(one, {"share": 0.6}).definition.share == 0.6
 
 
 def test_what_defines_an_experiment_is_fixed_once_it_runs(service):
     draft = service.create(definition())
-    assert service.edit(draft.number, definition(k=7)).definition.k == 7
+    assert service.edit(draft.number, {"k": 7}).definition.k == 7
     service.start(draft.number)
     for forbidden in (
-        lambda: service.edit(draft.number, definition(k=8)),
+        lambda: service.edit(draft.number, {"k": 8}),
         lambda: service.start(draft.number),
         lambda: service.delete_draft(draft.number),
     ):
@@ -299,21 +301,21 @@ def test_deleting_a_unit_takes_it_out_of_the_verdict(service, tmp_path):
     search(service, number, users=25, seed=5)
     assert service.delete_unit("u3") == 4
     assert service.delete_unit("u3") == 0
-    verdict = service.verdict(number)
+    verdict = service.report(number).verdict
     assert verdict.units == 24
     same_verdicts(verdict, replayed(service, number, tmp_path))
-    assert service.health(number).without_clicks is not None
+    assert service.report(number).health.without_clicks is not None
 
 
 def test_retention_deletes_rows_and_keeps_the_verdict(service, monkeypatch):
     number = running(service, retention_days=2.0)
     search(service, number, users=20)
-    before = service.verdict(number)
+    before = service.report(number).verdict
     assert service.sweep() == 0
     real = int(datetime.now(UTC).timestamp() * 1e6)
     monkeypatch.setattr("multileave.live.service.now", lambda: real + 3 * 86_400 * 10**6)
     assert service.sweep() == before.impressions
-    assert service.verdict(number) == before
+    assert service.report(number).verdict == before
     assert service.recent(number) == []
 
 
@@ -354,7 +356,7 @@ def test_hostile_texts_are_stored_and_given_back(service):
     assert record(service, Event("\0\ud800", shown.impression, document=shown.shown[0]))[0].accepted
     assert record(service, Event("\0\ud800", shown.impression, document=shown.shown[0]))[0].duplicate
     show(service, number, rankings=ranked, unit="other")
-    assert service.verdict(number) is not None
+    assert service.report(number).verdict is not None
     assert service.recent(number)[-1].query == "\udfff\0"
 
 
@@ -366,7 +368,7 @@ def test_bad_requests_are_refused(service):
         show(service, number, rankings={**rankings(1), "ltr": ["a", "a"]})
     with pytest.raises(Invalid, match="page is 2"):
         show(service, number, page=2)
-    with pytest.raises(TooLarge, match="holds 5,000"):
+    with pytest.raises(TooLarge, match="has 5,000"):
         show(service, number, rankings={**rankings(1), "ltr": [f"d{n}" for n in range(5000)]})
     with pytest.raises(NotFound):
         show(service, 2**40)
@@ -381,7 +383,7 @@ def test_a_new_process_goes_on_where_the_last_stopped(address):
     second = Service(Settings(database=address))
     assert show(second, number) == shown
     assert record(second, Event("e", shown.impression, position=0))[0].accepted
-    assert second.verdict(number).units == 10
+    assert second.report(number).verdict.units == 10
     second.close()
 
 

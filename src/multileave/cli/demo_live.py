@@ -1,4 +1,4 @@
-"""`multileave demo --live`: a service, simulated users who search through the client, and a verdict that grows."""
+"""multileave demo --live: a service with simulated users who search through the client."""
 
 import asyncio
 import contextlib
@@ -35,19 +35,18 @@ API = "/api/v1/experiments"
 
 
 def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, seed: str, as_json: bool) -> None:
-    """Run the service and its users, for so many seconds or, for 0, until Ctrl-C; then print the verdict."""
+    """Run the service and its users for some seconds, or until Ctrl+C for 0; then print the verdict."""
     if users < 2 or seconds < 0:
         raise DataError(
-            f"--users is {users} and --seconds is {seconds:g}; expected 2 users or more, and a time from 0."
+            f"--users is {users} and --seconds is {seconds:g}; expected at least 2 users and at least 0 seconds."
         )
     from multileave.client.http import httpx
-    from multileave.live.in_process import running
-    from multileave.live.settings import Settings
+    from multileave.live import Settings, running
 
-    httpx()  # says what to install if it is absent
+    httpx()  # raises an error with the install command if it is missing
     traffic = _Traffic.of(users, seed)
     with _database(folder) as database, running(Settings(database=database, port=port, open=True)) as address:
-        typer.echo(f"The page: {address}/   Simulated users search; stop them with Ctrl+C.", err=as_json)
+        typer.echo(f"The dashboard: {address}/   Simulated users are searching. Stop them with Ctrl+C.", err=as_json)
         with _shown(enabled=not as_json) as show, contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_run(address, traffic, seconds, show))
         report = traffic.report(address)
@@ -59,7 +58,7 @@ def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, see
 
 @dataclass
 class _Traffic:
-    """Users, the queries they have, and what came of it so far."""
+    """The users, their queries, and the verdict so far."""
 
     data: "QuerySet"
     user: "Cascade"
@@ -78,7 +77,7 @@ class _Traffic:
         return cls(data, user("navigational", GRADES), users, random.Random(seed))
 
     async def search(self, client: "AsyncClient") -> None:
-        """Let a user search for something, look at the page and click."""
+        """Let a user search and click."""
         import numpy as np
 
         from multileave.random import seed_state
@@ -99,7 +98,7 @@ class _Traffic:
             await client.click(page.impression, position=position)
 
     def report(self, address: str) -> dict[str, Any]:
-        """Return all that is known at the end, as plain values."""
+        """Return the result as plain values."""
         best = self.data.rankers[QUALITIES.index(max(QUALITIES))]
         answer = self.answer or {"verdict": None, "traffic": None}
         winner = None if answer["verdict"] is None else answer["verdict"]["winner"]
@@ -128,7 +127,7 @@ async def _run(address: str, traffic: _Traffic, seconds: float, show: Callable[[
                     await asyncio.sleep(min(1.0, max(ends - time.monotonic(), 0.01)))
                     await _look(http, number, client, traffic, show)
                 await asyncio.gather(*searchers)
-            finally:  # Ctrl-C comes as a cancellation
+            finally:  # Ctrl+C arrives as a cancellation
                 for searcher in searchers:
                     searcher.cancel()
                 await asyncio.gather(*searchers, return_exceptions=True)
@@ -149,7 +148,7 @@ async def _searches(client: "AsyncClient", traffic: _Traffic, ends: float) -> No
 
 
 async def _beats(every: float, ends: float) -> AsyncIterator[None]:
-    """Yield at most so often, until a time."""
+    """Yield at this interval until a time."""
     following = time.monotonic()
     while (now := time.monotonic()) < ends:
         yield
@@ -167,7 +166,7 @@ async def _look(
 
 @contextlib.contextmanager
 def _database(folder: Path | None) -> Iterator[str]:
-    """Give the address of a database in a folder, one that is deleted afterwards if none is given."""
+    """Yield the address of a database in a folder; without one, in a folder that is deleted afterwards."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield f"sqlite:///{folder / 'demo.db'}"
@@ -178,7 +177,7 @@ def _database(folder: Path | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _shown(*, enabled: bool) -> Iterator[Callable[[_Traffic], None]]:
-    """Keep a table on stderr up to date, where that is a terminal."""
+    """Keep a table on stderr up to date, if that is a terminal."""
     from rich.console import Console
     from rich.live import Live
 
@@ -198,12 +197,12 @@ def _table(answer: dict[str, Any]) -> "Table":
     verdict, traffic = answer["verdict"], answer["traffic"]
     table = Table(box=box.ROUNDED, caption=escape(verdict["sentence"]) if verdict else "", caption_justify="left")
     table.title = f"{traffic['impressions']:,} pages, {traffic['units']:,} users, {traffic['events']['click']:,} clicks"
-    for column in ("pair", "preference per page", "interval, at any time"):
+    for column in ("pair", "preference per page", "confidence interval"):
         table.add_column(column, justify="right" if "per" in column else "left", no_wrap=True)
     for pair in verdict["pairs"] if verdict else ():
         style = "bold" if pair["significant"] else "dim"
         table.add_row(
-            f"{pair['rankers'][0]} against {pair['rankers'][1]}",
+            f"{pair['rankers'][0]} versus {pair['rankers'][1]}",
             f"{pair['preference']:+.3f}",
             f"{pair['low']:+.3f} to {pair['high']:+.3f}",
             style=style,
@@ -215,12 +214,12 @@ def _print(report: dict[str, Any]) -> None:
     from multileave.cli.printing import table_console
 
     if report["verdict"] is None:
-        typer.echo("There were too few searches for a verdict. Let it run longer: --seconds.")
+        typer.echo("Too few searches for a verdict. Run it longer with --seconds.")
         return
     table_console().print(_table(report))
     known = report["known_winner"]
     if report["right"]:
-        typer.echo(f"The winner is {known}, which is the best ranker by construction.")
+        typer.echo(f"The winner is {known}, the best ranker by construction.")
     else:
-        found = report["winner"] or "not decided yet"
-        typer.echo(f"The winner is {found}; the best ranker by construction is {known}. Let it run longer: --seconds.")
+        found = f"The winner is {report['winner']}" if report["winner"] else "There is no significant winner yet"
+        typer.echo(f"{found}; the best ranker by construction is {known}. Run it longer with --seconds.")

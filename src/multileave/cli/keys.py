@@ -1,7 +1,9 @@
-"""multileave keys: who may use a service, and for what."""
+"""multileave keys: the API keys of a service."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -15,27 +17,27 @@ if TYPE_CHECKING:
 
 __all__ = ["keys"]
 
-keys = typer.Typer(help="Create, list and revoke the keys of a service.", no_args_is_help=True)
+keys = typer.Typer(help="Create, list and revoke the API keys of a service.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Option(help="Who or what uses it.")],
+    name: Annotated[str, typer.Option(help="Who or what uses the key.")],
     role: Annotated[
         Literal["ingest", "read", "admin"],
-        typer.Option(help="ingest: impressions and events; read: experiments and verdicts; admin: all."),
+        typer.Option(help="ingest: send traffic; read: view experiments and verdicts; admin: everything."),
     ],
     db: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Create a key; its text is printed this once."""
+    """Create a key; its text is printed only once."""
     with _service(db) as service:
         key, text = service.access.create_key(name, role)
     if as_json:
         print_json({**_described(key), "key": text})
     else:
-        typer.echo(f"Key {key.number} for {key.name}, role {key.role}. It is shown this once:\n{text}")
+        typer.echo(f"Key {key.number} created for {key.name} with the role {key.role}. It is not shown again:\n{text}")
 
 
 @keys.command("list")
@@ -58,17 +60,17 @@ def list_keys(db: Database = None, as_json: Json = False) -> None:
 
 @keys.command()
 def revoke(
-    number: Annotated[int, typer.Argument(help="The number of the key, as list shows it.")],
+    number: Annotated[int, typer.Argument(help="Number of the key, as in `multileave keys list`.")],
     db: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Revoke a key: from now on it is refused."""
+    """Revoke a key."""
     with _service(db) as service:
         service.access.revoke_key(number)
     if as_json:
         print_json({"revoked": number})
     else:
-        typer.echo(f"Key {number} is revoked.")
+        typer.echo(f"Key {number} revoked.")
 
 
 @contextmanager
@@ -84,11 +86,4 @@ def _service(db: str | None) -> "Iterator[Service]":
 
 
 def _described(key: "Key") -> dict[str, Any]:
-    revoked = None if key.revoked is None else key.revoked.isoformat()
-    return {
-        "number": key.number,
-        "name": key.name,
-        "role": key.role,
-        "created": key.created.isoformat(),
-        "revoked": revoked,
-    }
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(key).items()}

@@ -1,4 +1,4 @@
-"""multileave serve: the service that experiments run on."""
+"""multileave serve: the service on which experiments run."""
 
 import os
 import signal
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 __all__ = ["Database", "serve"]
 
 LEVELS = ("debug", "info", "warning", "error")
-KEEP_ALIVE = 65  # seconds; longer than the pools of proxies and clients keep a connection that nobody uses
+KEEP_ALIVE = 65  # seconds; longer than proxies and clients keep an idle connection
 Database = Annotated[
     str | None,
-    typer.Option(help="sqlite:///FILE or postgresql://USER@HOST/NAME; MULTILEAVE_DB, or else multileave.db here."),
+    typer.Option(help="sqlite:///FILE or postgresql://USER@HOST/NAME. Default: MULTILEAVE_DB, or multileave.db here."),
 ]
 
 
 def serve(
     db: Database = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen; 127.0.0.1 by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 8421 by default, 0 for any that is free.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; 1 by default.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. Default: 8421.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of processes. Default: 1.")] = None,
     open_: Annotated[
-        bool, typer.Option("--open", help="Ask for no keys; on this machine only, to try things out.")
+        bool, typer.Option("--open", help="Require no keys; only on this machine, for trying things out.")
     ] = False,
-    log: Annotated[str, typer.Option(help="Log from this level on: debug, info, warning or error.")] = "info",
+    log: Annotated[str, typer.Option(help="Log level: debug, info, warning or error.")] = "info",
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON document.")] = False,
 ) -> None:
-    """Run the service: lists to show, events, verdicts, and a page that shows who is winning."""
+    """Run the service: it combines rankings, records events, and shows verdicts on a dashboard."""
     from multileave.live.settings import Settings
 
     if log not in LEVELS:
@@ -52,7 +52,7 @@ def serve(
 
 
 def _check_keys(settings: "Settings") -> bool:
-    """Bring the database up to date before workers open it, and return whether there are keys."""
+    """Migrate the database before workers open it, and return whether there are keys."""
     from multileave.live.http.auth import is_loopback
     from multileave.live.service import Service
 
@@ -63,7 +63,7 @@ def _check_keys(settings: "Settings") -> bool:
         service.close()
     if not has_keys and not is_loopback(settings.host):
         raise DataError(
-            f"the service would listen on {settings.host}, where others can reach it, and there is no key yet. "
+            f"The service would listen on {settings.host}, where others can reach it, but there are no keys yet. "
             f"Create one first: {_create_key(settings)}"
         )
     return has_keys
@@ -76,7 +76,7 @@ def _create_key(settings: "Settings") -> str:
 
 
 def _free_port(host: str, port: int) -> int:
-    """Return the port, or a free one for 0, after seeing that it can be listened on."""
+    """Return the port, or a free one for 0, after checking that the service can listen on it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as tried:
@@ -85,7 +85,7 @@ def _free_port(host: str, port: int) -> int:
             return int(tried.getsockname()[1])
     except (OSError, OverflowError) as error:
         raise DataError(
-            f"the service cannot listen on {host}, port {port}: {error}. Choose another --port, or --host."
+            f"The service cannot listen on {host}, port {port}: {error}. Choose another --port or --host."
         ) from None
 
 
@@ -98,27 +98,27 @@ def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
     if as_json:
         print_json({"address": address, "database": database, "workers": settings.workers, "open": settings.open})
     else:
-        typer.echo(f"multileave serves on {address}, database {database}. Stop it with Ctrl+C.")
+        typer.echo(f"multileave is running at {address} with the database {database}. Stop it with Ctrl+C.")
         if not has_keys and not settings.open:
-            typer.echo(f"There is no key yet. Create one: {_create_key(settings)}")
+            typer.echo(f"There are no keys yet. Create one: {_create_key(settings)}")
     sys.stdout.flush()
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End without an error; uvicorn sends itself the signal again once it has shut down."""
+    """Exit without an error; uvicorn raises the signal again once it has shut down."""
     raise SystemExit(0)
 
 
 def _run(settings: "Settings", level: str) -> None:
     import uvicorn
 
-    from multileave.live.http import logs
     from multileave.live.http.app import LOG_LEVEL
+    from multileave.live.http.json_logging import configure
     from multileave.live.http.metrics import MULTIPROCESS_FOLDER
 
     os.environ.update(settings.to_environment())
     os.environ[LOG_LEVEL] = level
-    logs.configure(level)
+    configure(level)
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory(prefix="multileave-metrics-") as folder:
         if settings.workers > 1:

@@ -1,23 +1,22 @@
-"""Access: keys of the API, and sessions of people who showed one on the login page."""
+"""Access: API keys, and the sessions of people who logged in with one."""
 
-import hmac
 import time
-from typing import Any, get_args
+from typing import get_args
 
-import sqlalchemy as sa
+from pydantic_core import PydanticCustomError
 
+from multileave.live.definition import check_name
 from multileave.live.errors import Invalid, NotFound
-from multileave.live.experiment import check_name
 from multileave.live.records import Key, Role
 from multileave.live.settings import Settings
+from multileave.live.store import keys
 from multileave.live.store.database import Store
-from multileave.live.store.tables import api_keys
-from multileave.live.store.times import from_micros, now
+from multileave.live.store.times import now
 from multileave.live.tokens import Signer, hash_key, new_key
 
 __all__ = ["Access"]
 
-FRESH = 1.0  # seconds for which a worker goes on trusting a key that another one may have revoked
+FRESH = 1.0  # seconds for which a worker trusts a key that another worker may have revoked
 HOUR = 3_600_000_000
 
 
@@ -25,84 +24,62 @@ class Access:
     """Who may do what."""
 
     def __init__(self, store: Store, signer: Signer, settings: Settings) -> None:
-        self._store, self._signer, self._settings = store, signer, settings
+        self._store, self._settings = store, settings
+        self._signer = signer
         self._keys: dict[bytes, tuple[float, Key]] = {}
+        self.csrf, self.csrf_matches = signer.csrf, signer.csrf_matches
 
     def create_key(self, name: str, role: Role) -> tuple[Key, str]:
-        """Return a new key and its text, which is kept nowhere."""
+        """Return a new key and its text, which is not stored."""
         if role not in get_args(Role):
             raise Invalid(f"role is {role!r}; expected one of {', '.join(get_args(Role))}.")
-        check_name("name", name)
+        try:
+            check_name(name)
+        except PydanticCustomError:
+            raise Invalid(f"name is {name[:40]!r}; expected 1 to 100 printable characters.") from None
         text = new_key()
         with self._store.write() as connection:
-            created = now()
-            row = {"name": name, "role": role, "hash": hash_key(text), "created": created}
-            number = connection.execute(sa.insert(api_keys).returning(api_keys.c.number), [row]).scalar_one()
-        return Key(number, name, role, from_micros(created)), text
+            return keys.insert(connection, name, role, hash_key(text)), text
 
     def keys(self) -> list[Key]:
         """Return all keys, without their texts."""
         with self._store.read() as connection:
-            return [_key(row) for row in connection.execute(sa.select(api_keys).order_by(api_keys.c.number))]
+            return keys.load_all(connection)
 
     def has_keys(self) -> bool:
-        """Whether there is a key that is not revoked."""
+        """Whether there is a valid key."""
         return any(key.revoked is None for key in self.keys())
 
     def revoke_key(self, number: int) -> None:
-        """Make a key useless, and end its sessions."""
+        """Revoke a key and end its sessions."""
         with self._store.write() as connection:
-            changed = connection.execute(
-                sa.update(api_keys)
-                .where(api_keys.c.number == number, api_keys.c.revoked.is_(None))
-                .values(revoked=now())
-            ).rowcount
+            revoked = keys.revoke(connection, number)
         self._keys.clear()
-        if not changed:
-            raise NotFound(f"there is no key {number} that could be revoked.")
+        if not revoked:
+            raise NotFound(f"There is no valid key {number} to revoke.")
 
     def authenticate(self, text: str) -> Key | None:
-        """Return the key of a text; None if there is none. A revoked key is known for a second by other workers."""
+        """Return the key with a text, None if there is none. Other workers accept a revoked key for one more second."""
         wanted = hash_key(text)
         known = self._keys.get(wanted)
         if known is not None and time.monotonic() - known[0] <= FRESH:
             return known[1]
         with self._store.read() as connection:
-            row = connection.execute(
-                sa.select(api_keys).where(api_keys.c.hash == wanted, api_keys.c.revoked.is_(None))
-            ).one_or_none()
-        # The index found it; what is compared is a hash of random bits, and in constant time.
-        if row is None or not hmac.compare_digest(bytes(row.hash), wanted):
+            found = keys.find_hash(connection, wanted)
+        if found is None:
             self._keys.pop(wanted, None)
-            return None
-        found = _key(row)
-        self._keys[wanted] = time.monotonic(), found
+        else:
+            self._keys[wanted] = time.monotonic(), found
         return found
 
     def open_session(self, key: Key) -> str:
-        """Return the cookie of someone who showed a key."""
+        """Return the cookie of a new session."""
         return self._signer.session(key.number, now() + round(self._settings.session_hours * HOUR))
 
     def session(self, cookie: str) -> Key | None:
-        """Return the key of a session; None if it is not ours, expired, or its key was revoked."""
+        """Return the key of a session; None if its cookie is not ours, it has expired, or its key was revoked."""
         read = self._signer.read_session(cookie)
         if read is None or read[1] < now():
             return None
         with self._store.read() as connection:
-            row = connection.execute(
-                sa.select(api_keys).where(api_keys.c.number == read[0], api_keys.c.revoked.is_(None))
-            ).one_or_none()
-        return None if row is None else _key(row)
-
-    def csrf(self, cookie: str) -> str:
-        """Return what forms of a session must send back."""
-        return self._signer.csrf(cookie)
-
-    def csrf_matches(self, cookie: str, token: str) -> bool:
-        """Whether a form comes from a page of this session."""
-        return self._signer.csrf_matches(cookie, token)
-
-
-def _key(row: Any) -> Key:
-    revoked = None if row.revoked is None else from_micros(row.revoked)
-    return Key(row.number, row.name, row.role, from_micros(row.created), revoked)
+            return keys.find_number(connection, read[0])

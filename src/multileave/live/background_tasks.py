@@ -1,18 +1,18 @@
-"""Chores: what the service does beside answering, in threads so that answers do not wait."""
+"""Background tasks: compiling kernels, aggregation and retention, in threads so that requests do not wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from multileave.live.http.logs import log
+from multileave.live.http.json_logging import log
 from multileave.live.service import Service
 
-__all__ = ["chores"]
+__all__ = ["background_tasks"]
 
 
 @asynccontextmanager
-async def chores(service: Service) -> AsyncIterator[None]:
-    """Warm the kernels, then fold and sweep from time to time until the context ends."""
+async def background_tasks(service: Service) -> AsyncIterator[None]:
+    """Warm the kernels, then aggregate and apply retention from time to time until the context ends."""
     over = asyncio.Event()
     settings = service.settings
     tasks = [
@@ -27,17 +27,17 @@ async def chores(service: Service) -> AsyncIterator[None]:
         await asyncio.gather(*tasks)
 
 
-async def _every(seconds: float, over: asyncio.Event, name: str, chore: Callable[[], object]) -> None:
+async def _every(seconds: float, over: asyncio.Event, name: str, task: Callable[[], object]) -> None:
     while not over.is_set():
         try:
             await asyncio.wait_for(over.wait(), seconds)
         except TimeoutError:
-            await _once(name, chore)
+            await _once(name, task)
 
 
-async def _once(name: str, chore: Callable[[], object]) -> None:
-    """Do a chore; one that fails is logged, and done again when its time comes."""
+async def _once(name: str, task: Callable[[], object]) -> None:
+    """Run a task; if it fails, that is logged, and it is run again at its next time."""
     try:
-        await asyncio.to_thread(chore)
+        await asyncio.to_thread(task)
     except Exception:
-        log.exception("chore failed", extra={"fields": {"chore": name}})
+        log.exception("background task failed", extra={"fields": {"task": name}})

@@ -1,8 +1,14 @@
-"""Problems: what the service refuses, each with the HTTP status it is answered with."""
+"""Problems: the requests that the service refuses, each with its HTTP status."""
+
+import re
+
+from pydantic import ValidationError
 
 from multileave.errors import MultileaveError
 
-__all__ = ["Conflict", "Forbidden", "Invalid", "NotFound", "Problem", "TooLarge", "Unauthorized"]
+__all__ = ["Conflict", "Forbidden", "Invalid", "NotFound", "Problem", "TooLarge", "Unauthorized", "sentence_of"]
+
+LONGEST_VALUE = 80
 
 
 class Problem(MultileaveError):
@@ -13,21 +19,21 @@ class Problem(MultileaveError):
 
 
 class Invalid(Problem):
-    """A body or a parameter that makes no sense."""
+    """An invalid request body or parameter."""
 
     status = 422
     code = "invalid"
 
 
 class Unauthorized(Problem):
-    """No key, or one that is not known."""
+    """No key, or an unknown one."""
 
     status = 401
     code = "unauthorized"
 
 
 class Forbidden(Problem):
-    """A key whose role may not do this."""
+    """A key whose role does not allow this."""
 
     status = 403
     code = "forbidden"
@@ -41,14 +47,27 @@ class NotFound(Problem):
 
 
 class Conflict(Problem):
-    """Something that cannot be done in the present state."""
+    """Something that is not possible in the current state."""
 
     status = 409
     code = "conflict"
 
 
 class TooLarge(Problem):
-    """A body, batch or list beyond the limits."""
+    """A request body, batch or list over the limits."""
 
     status = 413
     code = "too_large"
+
+
+def sentence_of(error: ValidationError) -> str:
+    """Return the first thing that pydantic found wrong, as a sentence that names the field and its value."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    expected = re.sub(r"^\w+ should", "it should", first["msg"]).replace(" after validation", "")
+    if first["type"] == "missing":
+        return f"{name} is missing; it is required."
+    if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"There is no setting {name!r}. Remove it."
+    found = repr(first["input"])
+    return f"{name} is {found if len(found) <= LONGEST_VALUE else found[: LONGEST_VALUE - 3] + '...'}; {expected}."

@@ -16,9 +16,9 @@ STARTS_WITHIN = 120.0  # seconds; kernels may have to be compiled
 
 @contextlib.contextmanager
 def running(settings: Settings) -> Iterator[str]:
-    """Run the service in a thread and give its address; it has ended, and closed its database, after the context.
+    """Run the service in a thread and yield its address; it is stopped and its database closed afterwards.
 
-    settings: as for `multileave serve`; port 0 takes one that is free.
+    settings: as for `multileave serve`; port 0 picks a free one.
     """
     import uvicorn
 
@@ -32,7 +32,7 @@ def running(settings: Settings) -> Iterator[str]:
             listening.bind((settings.host, settings.port))
         except OSError as error:
             raise MultileaveError(
-                f"the service cannot listen on {settings.host}, port {settings.port}: {error}. Choose another port."
+                f"The service cannot listen on {settings.host}, port {settings.port}: {error}. Choose another port."
             ) from None
         config = uvicorn.Config(
             app, access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=5
@@ -53,5 +53,5 @@ def _wait(thread: threading.Thread, is_ready: Callable[[], bool]) -> None:
     end = time.monotonic() + STARTS_WITHIN
     while not is_ready():
         if not thread.is_alive() or time.monotonic() > end:
-            raise MultileaveError("the service did not start; its log says why.")
+            raise MultileaveError("The service did not start. See its log for the reason.")
         time.sleep(0.02)

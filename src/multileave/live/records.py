@@ -1,84 +1,157 @@
-"""What goes in and out of the service, as plain values."""
+"""Records: what goes in and out of the service.
+
+Each is defined once. Request bodies are validated into these classes, the service works with them, and responses and
+OpenAPI follow from them. A response to POST impressions or events may reach a searcher's browser: it names no ranker.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
+
+from multileave.live.definition import Name
 
 __all__ = [
+    "EVENT",
     "Document",
     "DocumentDetail",
     "Event",
     "EventDetail",
+    "History",
     "ImpressionDetail",
     "Key",
+    "KeyRequest",
     "Look",
+    "LookPair",
+    "NewKey",
     "Receipt",
     "RecentImpression",
     "Role",
     "ShowRequest",
     "Shown",
     "Traffic",
+    "UnitRequest",
+    "request_config",
 ]
 
-Document = str | int
+LEAST, MOST = -(2**63), 2**63 - 1  # integers that databases and other languages can hold
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
+Document = Annotated[StrictStr | Annotated[StrictInt, Field(ge=LEAST, le=MOST)], Field(description="A document id.")]
 Role = Literal["ingest", "read", "admin"]
+Finite = Annotated[float, WithJsonSchema({"type": ["number", "null"]}, mode="serialization")]  # null if infinite
+
+
+def request_config(example: Any) -> ConfigDict:
+    """Return how a request body is validated: nothing is converted, so "10" is not a number."""
+    return ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [example]})
 
 
 @dataclass(frozen=True)
 class ShowRequest:
-    """What an application asks for when a user searches.
+    """The rankings of one search, to be combined into one list."""
 
-    rankings: each ranker's documents, best first; a ranker that failed is left out, or None.
-    unit: who searches. query, salt: what else the draw is seeded with.
-    page: from 1. pinned: documents at positions from 0, over all pages.
-    """
+    __pydantic_config__ = request_config(
+        {
+            "rankings": {"bm25": ["d1", "d2", "d3"], "dense": ["d3", "d1", "d4"], "ltr": None},
+            "unit": "user-17",
+            "query": "red shoes",
+        }
+    )
 
-    rankings: Mapping[str, Sequence[Document] | None]
-    unit: str
-    query: str = ""
-    salt: str = ""
-    page: int = 1
-    pinned: Mapping[int, Document] | None = None
+    rankings: Annotated[
+        Mapping[str, Sequence[Document] | None],
+        Field(description="Each ranker's documents, best first; leave out a ranker that failed, or send null."),
+    ]
+    unit: Annotated[str, Field(min_length=1, description="Who searches: a user or session.")]
+    query: Annotated[str, Field(description="The query.")] = ""
+    salt: Annotated[str, Field(description="Another salt gives another draw.")] = ""
+    page: Annotated[int, Field(ge=1, le=1000, description="The page to show, from 1.")] = 1
+    pinned: Annotated[
+        dict[int, Document] | None,
+        Field(
+            description="Documents with a fixed position, counted from 0 over all pages.",
+            json_schema_extra={"propertyNames": {"pattern": "^(0|[1-9][0-9]{0,3})$"}},
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A page of results to show. impression: what clicks refer to; None where nothing is recorded."""
+    """A page of results to show."""
 
-    impression: str | None
-    shown: tuple[Document, ...]
+    __pydantic_config__ = ConfigDict(
+        json_schema_extra={
+            "examples": [{"impression": "MTc...", "shown": ["d1", "d3", "d2"], "page": 1, "recorded": True}]
+        }
+    )
+
+    impression: Annotated[
+        str | None, Field(description="Send it with events; null if nothing is recorded. Show the list either way.")
+    ]
+    shown: Annotated[tuple[str | int, ...], Field(description="This page's documents, in order.")]
     page: int
     recorded: bool
 
 
+EVENT = {"id": "e-1", "impression": "MTc...", "document": "d3", "action": "click"}
+
+
 @dataclass(frozen=True)
 class Event:
-    """What a user did with a shown document, named by its id or its position from 0 over all pages."""
+    """What a user did with a shown document, identified by its id or its position."""
 
-    id: str
-    impression: str
+    __pydantic_config__ = request_config(EVENT)
+
+    id: Annotated[
+        str, Field(min_length=1, max_length=128, description="Your id of the event; repeats are counted once.")
+    ]
+    impression: Annotated[str, Field(min_length=1, max_length=1000, description="The id that came with the list.")]
     document: Document | None = None
-    position: int | None = None
-    action: str = "click"
-    timestamp: datetime | None = None
-    dwell: float | None = None
+    position: Annotated[
+        Annotated[int, Field(ge=0, le=100_000)] | None, Field(description="Counted from 0 over all pages.")
+    ] = None
+    action: Annotated[str, Field(max_length=100, pattern=NO_CONTROLS, description="What the user did.")] = "click"
+    timestamp: Annotated[AwareDatetime | None, Field(description="When it happened; now if left out.")] = None
+    dwell: Annotated[
+        Annotated[float, Field(ge=0)] | None, Field(description="Seconds that the user spent on the document.")
+    ] = None
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of an event; one that had been accepted before is accepted again, as a duplicate."""
+    """Whether an event was accepted."""
 
-    id: str
+    id: Annotated[str | None, Field(description="Id of the event; null if it could not be read.")]
     accepted: bool
-    duplicate: bool = False
-    code: str | None = None
-    reason: str | None = None
+    duplicate: Annotated[bool, Field(description="Whether it had been accepted before.")] = False
+    code: Annotated[str | None, Field(description="Why it was rejected, for programs.")] = None
+    reason: Annotated[str | None, Field(description="Why it was rejected, for people.")] = None
+
+
+@dataclass(frozen=True)
+class KeyRequest:
+    """A key to be created."""
+
+    __pydantic_config__ = request_config({"name": "search backend", "role": "ingest"})
+
+    name: Annotated[Name, Field(description="Who or what uses the key.")]
+    role: Annotated[Role, Field(description="What the key may do.")]
+
+
+@dataclass(frozen=True)
+class UnitRequest:
+    """A unit whose data are to be deleted."""
+
+    __pydantic_config__ = request_config({"unit": "user-17"})
+
+    unit: Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key of the API, without its text."""
+    """An API key, without its secret text."""
 
     number: int
     name: str
@@ -88,48 +161,74 @@ class Key:
 
 
 @dataclass(frozen=True)
+class NewKey(Key):
+    """A new API key with its secret text, which is shown only once."""
+
+    key: Annotated[str, Field(description="Send it as Authorization: Bearer KEY.")] = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class Traffic:
-    """How much an experiment has seen. events: by action. fallbacks: impressions that lacked a ranker."""
+    """How much an experiment has recorded."""
 
     impressions: int
     units: int
-    events: dict[str, int]
-    without_clicks: int
-    fallbacks: int
+    events: Annotated[dict[str, int], Field(description="Events by action.")]
+    without_clicks: int | None
+    fallbacks: Annotated[int, Field(description="Impressions with a missing ranker.")]
+
+
+@dataclass(frozen=True)
+class LookPair:
+    """The preference between two rankers at one time."""
+
+    rankers: tuple[str, str]
+    preference: Finite
+    low: Finite
+    high: Finite
 
 
 @dataclass(frozen=True)
 class Look:
-    """What was known at a time. pairs: first, second, preference, low, high."""
+    """The preferences at one time."""
 
     at: datetime
     impressions: int
     units: int
-    pairs: tuple[tuple[str, str, float, float, float], ...]
+    pairs: tuple[LookPair, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """The preferences over time, oldest first."""
+
+    experiment: int
+    action: str
+    looks: tuple[Look, ...]
 
 
 @dataclass(frozen=True)
 class RecentImpression:
-    """An impression in a list of them. unit: the beginning of what is stored of it."""
+    """An impression in a list."""
 
     key: str
     at: datetime
-    unit: str
+    unit: Annotated[str, Field(description="The first characters of the stored unit.")]
     query: str | None
     shown: int
     clicks: int
-    missing: tuple[str, ...]
+    missing: Annotated[tuple[str, ...], Field(description="Rankers that returned nothing.")]
 
 
 @dataclass(frozen=True)
 class DocumentDetail:
-    """A drawn document. ranks: in each ranker, None where it was not returned. actions: what users did with it."""
+    """A document of an impression, with its rank in every ranking."""
 
     position: int
-    document: Document
+    document: str | int
     pinned: bool
-    hidden: bool
-    ranks: dict[str, int | None]
+    hidden: Annotated[bool, Field(description="Drawn but not shown; inference treats it as not clicked.")]
+    ranks: Annotated[dict[str, int | None], Field(description="Null for rankers that did not return it.")]
     note: int | None
     actions: tuple[str, ...]
 
@@ -146,7 +245,7 @@ class EventDetail:
 
 @dataclass(frozen=True)
 class ImpressionDetail:
-    """An impression in full. preferences: (R, R) for the first action, None where nothing can be inferred."""
+    """An impression and what each ranker contributed to it."""
 
     key: str
     at: datetime
@@ -156,5 +255,8 @@ class ImpressionDetail:
     rankers: tuple[str, ...]
     missing: tuple[str, ...]
     documents: tuple[DocumentDetail, ...]
-    preferences: tuple[tuple[float, ...], ...] | None
+    preferences: Annotated[
+        tuple[tuple[float, ...], ...] | None,
+        Field(description="Of the primary action, row over column; null if nothing can be inferred."),
+    ]
     events: tuple[EventDetail, ...]

@@ -1,104 +1,96 @@
-"""Settings of the service, from the command line or the environment."""
+"""Settings of the service, from the command line or the environment.
+
+pydantic parses and checks them. pydantic-settings would read the environment in every constructor, so that a service
+in a notebook or a test would pick up settings meant for another one.
+"""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from dataclasses import fields
+from typing import Annotated, Any
 
-from multileave.live.errors import Invalid
+from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic.dataclasses import dataclass
 
-__all__ = ["Settings"]
+from multileave.live.errors import Invalid, sentence_of
+
+__all__ = ["Settings", "variable_of"]
 
 PREFIX = "MULTILEAVE_"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@dataclass(frozen=True)
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class Settings:
     """How the service runs; each setting can be given as MULTILEAVE_NAME in the environment.
 
-    database: an SQLAlchemy address, SQLite or Postgres.
+    database: an SQLAlchemy address, SQLite or Postgres (MULTILEAVE_DB).
     host, port, workers: where it listens, and with how many processes.
-    secret: what ids, cookies and units are signed and hashed with; without one it is made once and kept in
-        the database.
-    open: ask for no keys; on a loopback address only.
-    most_body: bytes of a request. most_events: of a batch. longest_ranking: documents of a ranking.
-        longest_id: characters of an id of a document, a unit or an event, and of a query.
-    session_hours: until one logs in again. secure_cookies: send cookies over HTTPS only.
+    secret: signs ids and cookies and hashes units; without one, a secret is created once and kept in the database.
+    open: require no keys; only on a loopback address.
+    most_body: bytes of a request body. most_events: events of a batch. longest_ranking: documents of a ranking.
+        longest_id: characters of a document id, a unit, an event id or a query.
+    session_hours: until people have to log in again. secure_cookies: send cookies over HTTPS only.
     origins: web origins whose pages may post events.
-    fold_seconds: how often what is new is added to the verdicts. sweep_seconds: how often what is past its
-        retention is deleted.
-    durable: let an acknowledged row survive a loss of power too, where the database leaves the choice (SQLite).
+    fold_seconds: how often new impressions are added to the verdicts.
+    sweep_seconds: how often data past their retention are deleted.
+    durable: make acknowledged rows survive a power loss as well, where the database leaves the choice (SQLite).
     """
 
     database: str = "sqlite:///multileave.db"
     host: str = "127.0.0.1"
-    port: int = 8421
-    workers: int = 1
+    port: Annotated[int, Field(ge=0)] = 8421
+    workers: PositiveInt = 1
     secret: str | None = None
     open: bool = False
-    most_body: int = 2_000_000
-    most_events: int = 1000
-    longest_ranking: int = 1000
-    longest_id: int = 512
-    session_hours: float = 12.0
+    most_body: PositiveInt = 2_000_000
+    most_events: PositiveInt = 1000
+    longest_ranking: PositiveInt = 1000
+    longest_id: PositiveInt = 512
+    session_hours: PositiveFloat = 12.0
     secure_cookies: bool = False
-    origins: tuple[str, ...] = ()
-    fold_seconds: float = 2.0
-    sweep_seconds: float = 3600.0
+    origins: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()
+    fold_seconds: PositiveFloat = 2.0
+    sweep_seconds: PositiveFloat = 3600.0
     durable: bool = False
 
     def __post_init__(self) -> None:
         if self.open and self.host not in LOOPBACK:
             raise Invalid(
-                f"the service would listen on {self.host} without asking for keys; that is done on 127.0.0.1 only. "
-                "Leave 'open' out, and create a key."
+                f"The service would listen on {self.host} without requiring keys; that is allowed on 127.0.0.1 only. "
+                "Leave out 'open' and create a key."
             )
-        for name in ("port", "workers", "most_body", "most_events", "longest_ranking", "longest_id"):
-            if getattr(self, name) < (0 if name == "port" else 1):
-                raise Invalid(f"{name} is {getattr(self, name)}; expected a number from 1.")
-        for name in ("session_hours", "fold_seconds", "sweep_seconds"):
-            if not getattr(self, name) > 0.0:
-                raise Invalid(f"{name} is {getattr(self, name)}; expected a number above 0.")
         if self.secret is not None and len(self.secret) < 16:
-            raise Invalid(f"the secret has {len(self.secret)} characters; expected 16 or more, at random.")
+            raise Invalid(f"The secret has {len(self.secret)} characters; expected at least 16 random ones.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> "Settings":
-        """Return the settings of the environment, with those that are given in their place."""
+        """Return the settings of the environment; those that are given take precedence."""
         found = os.environ if environment is None else environment
-        hints = get_type_hints(cls)
-        read = {
-            field.name: _read(field.name, hints[field.name], found[_name(field.name)])
-            for field in fields(cls)
-            if _name(field.name) in found
-        }
-        return cls(**{**read, **{name: value for name, value in given.items() if value is not None}})
+        variables = {field.name: variable_of(field.name) for field in fields(cls)}
+        read = {name: found[variable] for name, variable in variables.items() if variable in found}
+        given = {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls(**{**read, **given})
+        except ValidationError as error:
+            sentence = sentence_of(error)
+            name = sentence.partition(" ")[0]
+            raise Invalid(sentence if name in given else sentence.replace(name, variables[name], 1)) from None
 
     def to_environment(self) -> dict[str, str]:
-        """Return what `from_environment` reads the same settings from, for other processes."""
-        found = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                found[_name(field.name)] = ",".join(value) if isinstance(value, tuple) else str(value)
-        return found
+        """Return the variables from which `from_environment` reads the same settings, for other processes."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            variable_of(name): ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
 
-def _name(setting: str) -> str:
+def variable_of(setting: str) -> str:
+    """Return the environment variable of a setting."""
     return PREFIX + ("DB" if setting == "database" else setting.upper())
-
-
-def _read(setting: str, kind: Any, text: str) -> Any:
-    if kind is bool:
-        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise Invalid(f"{_name(setting)} is {text!r}; expected true or false.")
-        return text.lower() in ("true", "1", "yes")
-    if kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            raise Invalid(f"{_name(setting)} is {text!r}; expected a number.") from None
-    if kind == tuple[str, ...]:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    return text

@@ -1,9 +1,10 @@
-"""Tokens: what is signed, hashed and compared in constant time.
+"""Tokens: signing and hashing with the service's secret.
 
-An impression id is its key, the experiment, when it expires, and a signature, so a browser can send
-clicks without a key and cannot make up an impression. Keys of the API are kept as a hash only: they
-are 256 random bits, so that a fast hash is enough. Units are kept as an HMAC unless an experiment says
-otherwise.
+An impression id holds the impression's key, its experiment, when it expires, and a signature, so that a browser can
+send clicks without an API key but cannot make up an impression. API keys are stored as a hash only; they are 256 random
+bits, so a fast hash is enough. Units are stored as an HMAC unless an experiment's settings say otherwise.
+
+We do not use itsdangerous: it cannot read the ids that running services have given out, and its own are longer.
 """
 
 import base64
@@ -30,7 +31,7 @@ class ImpressionToken(NamedTuple):
 
 
 class Signer:
-    """All that is done with the service's secret; each purpose has a key of its own."""
+    """Everything that uses the service's secret; each purpose has its own key."""
 
     def __init__(self, secret: str) -> None:
         self._keys = {
@@ -43,12 +44,12 @@ class Signer:
         return hashlib.blake2b(message, key=self._keys[purpose], digest_size=size).digest()
 
     def impression(self, token: ImpressionToken) -> str:
-        """Return the id that a browser may hold."""
+        """Return the impression id that a browser may hold."""
         body = _FORM.pack(*token)
         return base64.urlsafe_b64encode(body + self.mac("impression", body, _SIGNATURE)).rstrip(b"=").decode()
 
     def read_impression(self, text: str) -> ImpressionToken | None:
-        """Return what an id holds; None if it was not signed by us. Whether it expired is for the caller to see."""
+        """Return what an impression id holds; None if the signature is wrong. The caller checks the expiry."""
         if len(text) > 80:
             return None
         try:
@@ -63,16 +64,16 @@ class Signer:
         return ImpressionToken(*_FORM.unpack(body))
 
     def unit(self, unit: str) -> str:
-        """Return what a unit is stored as."""
+        """Return the hash under which a unit is stored."""
         return self.mac("unit", unit.encode("utf-8", "surrogatepass")).hex()
 
     def session(self, key: int, expires: int) -> str:
-        """Return a cookie for the holder of a key."""
+        """Return a session cookie for the holder of an API key."""
         body = f"{key}.{expires}.{secrets.token_urlsafe(9)}"
         return f"{body}.{self.mac('session', body.encode()).hex()}"
 
     def read_session(self, cookie: str) -> tuple[int, int] | None:
-        """Return the key's number and the expiry of a cookie; None if it was not signed by us."""
+        """Return the key's number and the expiry of a cookie; None if the signature is wrong."""
         body, _, signature = cookie.rpartition(".")
         expected = self.mac("session", body.encode("utf-8", "surrogatepass")).hex()
         if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass")):
@@ -81,19 +82,19 @@ class Signer:
         return int(key), int(expires)
 
     def csrf(self, cookie: str) -> str:
-        """Return what a form of this session must send back."""
+        """Return the token that forms of a session must send back."""
         return self.mac("csrf", cookie.encode("utf-8", "surrogatepass")).hex()
 
     def csrf_matches(self, cookie: str, token: str) -> bool:
-        """Whether a form was sent from a page of this session."""
+        """Whether a form was sent from a page of the session."""
         return hmac.compare_digest(self.csrf(cookie).encode(), token.encode("utf-8", "surrogatepass"))
 
 
 def new_key() -> str:
-    """Return a new key for the API."""
+    """Return a new API key."""
     return KEY_PREFIX + secrets.token_urlsafe(32)
 
 
 def hash_key(text: str) -> bytes:
-    """Return what is stored of a key."""
+    """Return the hash under which an API key is stored."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

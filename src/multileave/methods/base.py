@@ -66,7 +66,8 @@ class Method:
     unbiased_lists: "any" lists, "k" for lists of k documents or more, "" if the method is biased.
     clone_proof: copies of a ranker change no expected preference between the others.
     proof: where these three and `pareto` are proved for every size. It counts only for the class that states it.
-    note_label: what the method notes for each document, in a word. note_is_ranker: the note is a ranker's position.
+    note_label: what the method notes for each document, in a word. note_help: what that means, in a sentence.
+    note_is_ranker: the note is a ranker's position.
     slow_to_compile: takes several seconds; studies compile it first.
     """
 
@@ -83,6 +84,7 @@ class Method:
     keeps_ranks: ClassVar[bool] = True
     keeps_note: ClassVar[bool] = False
     note_label: ClassVar[str] = ""
+    note_help: ClassVar[str] = ""
     note_is_ranker: ClassVar[bool] = False
     keeps_stat: ClassVar[int] = 0
     draw_reads_ranks: ClassVar[bool] = False

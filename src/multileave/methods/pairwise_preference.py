@@ -210,6 +210,7 @@ class ChoiceMethod(Method):
     considerate = True
     keeps_note = True
     note_label = "choices"
+    note_help = "The number of documents from which this one was drawn."
     draw_kernel = draw_choices
     balance_kernel = expect_choices
 

@@ -240,6 +240,7 @@ class RoundPreference(Method):
     reference = "multileave2026"
     keeps_note = True
     note_label = "round"
+    note_help = "The round in which rankers nominated this document."
     proof = "docs/theory.md"
     draw_kernel = draw_rounds
     credit_kernel = credit_rounds
@@ -358,6 +359,7 @@ class TeamExchange(RoundPreference):
     """What infers team drafts as rpm would, by pairs that can be exchanged; its note is the team."""
 
     note_label = "team"
+    note_help = "The ranker that chose this document."
     note_is_ranker = True
     draw_kernel = draw_teams
     credit_kernel = credit_drafts

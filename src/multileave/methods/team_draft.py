@@ -148,6 +148,7 @@ class TeamDraft(Method):
     keeps_ranks = False
     keeps_note = True
     note_label = "team"
+    note_help = "The ranker that chose this document."
     note_is_ranker = True
     proof = "docs/theory.md"
     draw_kernel = draw_teams

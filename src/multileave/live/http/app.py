@@ -1,4 +1,4 @@
-"""The app: routes, refusals and chores put around one `Service`."""
+"""The app: routes, error responses, middleware and background tasks around one `Service`."""
 
 import os
 import sys
@@ -10,12 +10,11 @@ import anyio.to_thread
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from multileave.live.background_tasks import chores
-from multileave.live.http import logs
-from multileave.live.http.cors import EventsFromBrowsers
-from multileave.live.http.error_responses import handle_refusals
+from multileave.live.background_tasks import background_tasks
+from multileave.live.http import json_logging
+from multileave.live.http.error_responses import handle_errors
 from multileave.live.http.metrics import Metrics
-from multileave.live.http.middleware import Envelope
+from multileave.live.http.middleware import CorsForOnePath, ResponseMiddleware
 from multileave.live.http.openapi import describe
 from multileave.live.http.routes import API, experiments, keys, operations, reading, traffic
 from multileave.live.pages import pages
@@ -29,7 +28,7 @@ SWITCH_SECONDS = 0.001
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the app; its service opens the database when the app starts and closes it when it ends."""
+    """Return the app; its service opens the database when the app starts and closes it at the end."""
     metrics = Metrics()
     app = _App(
         lifespan=_lifespan,
@@ -38,32 +37,32 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Envelope, metrics=metrics),
-            Middleware(EventsFromBrowsers, path=traffic.EVENTS, origins=settings.origins),
+            Middleware(ResponseMiddleware, metrics=metrics),
+            Middleware(CorsForOnePath, path=traffic.EVENTS, origins=settings.origins),
         ],
     )
     app.state.settings = settings
     app.state.metrics = metrics
-    handle_refusals(app)
-    # Declared flat and with what searches wait for first: the first route that matches is taken.
+    handle_errors(app)
+    # In one flat list, with what searches wait for first: the first route that matches is taken.
     for router in (traffic.router, reading.router, experiments.router, keys.router, operations.router, pages):
         app.router.routes.extend(router.routes)
     return app
 
 
 def from_environment() -> FastAPI:
-    """Return the app with settings of the environment, for servers that start it by name."""
-    logs.configure(os.environ.get(LOG_LEVEL, "info"))
-    # The writer's thread takes the interpreter back from a busy loop several times for each commit.
+    """Return the app with settings from the environment, for servers that start it by name."""
+    json_logging.configure(os.environ.get(LOG_LEVEL, "info"))
+    # The writer's thread needs the interpreter several times per commit, also while the event loop is busy.
     sys.setswitchinterval(SWITCH_SECONDS)
     return create_app(Settings.from_environment())
 
 
 class _App(FastAPI):
-    """A FastAPI whose description knows our dependencies."""
+    """A FastAPI app whose OpenAPI schema includes our dependencies."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the description, made once."""
+        """Return the schema, made once."""
         if self.openapi_schema is None:
             self.openapi_schema = describe(self)
         return self.openapi_schema
@@ -74,7 +73,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service = await anyio.to_thread.run_sync(Service, app.state.settings)
     app.state.service = service
     try:
-        async with chores(service):
+        async with background_tasks(service):
             yield
     finally:
         await anyio.to_thread.run_sync(service.close)

@@ -1,4 +1,4 @@
-"""Permissions: which role a route asks for, and whether a request has it."""
+"""Authorization: which role a route requires, and whether a request has it."""
 
 import ipaddress
 
@@ -15,19 +15,19 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class Allow(HTTPBearer):
-    """A dependency that lets in those with a key of a role, or of an admin.
+    """A dependency that requires a key of a role, or an admin's.
 
-    without_key: let in as well who has no key at all. from_here: let in without a key who asks from this machine.
+    without_key: also allow requests without any key. from_here: allow requests from this machine without a key.
     """
 
     def __init__(self, role: Role, *, without_key: bool = False, from_here: bool = False) -> None:
-        super().__init__(scheme_name="key", description="A key, made with `multileave keys create`.", auto_error=False)
+        super().__init__(scheme_name="key", description="A key from `multileave keys create`.", auto_error=False)
         self.role = role
         self.without_key = without_key
         self.from_here = from_here
 
     async def __call__(self, request: Request) -> None:  # type: ignore[override]
-        """Refuse a request that may not do this."""
+        """Refuse a request that is not allowed."""
         if request.app.state.settings.open:
             if not self.without_key:
                 check_open(request)
@@ -36,23 +36,23 @@ class Allow(HTTPBearer):
         if not scheme:
             if self.without_key or (self.from_here and _comes_from_here(request)):
                 return
-            raise Unauthorized("this route needs a key; send the header Authorization: Bearer KEY.")
+            raise Unauthorized("This route requires a key. Send the header Authorization: Bearer KEY.")
         key = service_of(request).access.authenticate(text.strip()) if scheme.lower() == "bearer" else None
         if key is None:
-            raise Unauthorized("the key is not known, or was revoked; send one that is, as Authorization: Bearer KEY.")
+            raise Unauthorized("The key is unknown or revoked. Send a valid one as Authorization: Bearer KEY.")
         if key.role not in (self.role, "admin"):
             needed = "admin" if self.role == "admin" else f"{self.role} or admin"
-            raise Forbidden(f"this key has the role {key.role}; the route needs {needed}.")
+            raise Forbidden(f"This key has the role {key.role}; the route requires {needed}.")
 
 
 def service_of(request: Request) -> Service:
-    """Return the service that answers a request."""
+    """Return the service of a request."""
     service: Service = request.app.state.service
     return service
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone.
+    """Whether a host is a loopback address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -69,10 +69,10 @@ def _comes_from_here(request: Request) -> bool:
 
 
 def check_open(request: Request) -> None:
-    """Without keys, refuse what pages of other sites ask for through a browser on this machine."""
+    """Without keys, refuse requests that pages of other sites make through a browser on this machine."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     if not is_loopback(host.rpartition(":")[0] if host[-1:] != "]" and ":" in host else host):
-        raise Forbidden("an open service is asked at 127.0.0.1 or localhost only. Give it keys to use another name.")
+        raise Forbidden("Without keys, the service answers at 127.0.0.1 or localhost only. Create keys to change that.")
     if request.method not in SAFE_METHODS and origin is not None and origin.partition("://")[2] != host:
-        raise Forbidden("an open service does not take requests from pages of other sites.")
+        raise Forbidden("Without keys, the service accepts no requests from pages of other sites.")

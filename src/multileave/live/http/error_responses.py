@@ -1,9 +1,9 @@
-"""Refusals: every answer that says no has one shape, whoever says it.
+"""Error responses: every error has one shape, whoever raises it.
 
     {"error": {"code": "not_found", "message": "...", "details": null, "request_id": "..."}}
 
-`code` is for programs and `message` for people. `details` lists what is wrong with a body, part by part; it
-names the place, and never repeats what was sent there.
+`code` is for programs and `message` for people. `details` lists what is wrong with a request body; it names the places
+and never repeats what was sent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,63 +19,58 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from multileave.errors import MultileaveError
-from multileave.live.errors import Problem, Unauthorized
+from multileave.live.errors import Invalid, Problem, Unauthorized
 
 __all__ = [
-    "BadBody",
     "Malformed",
     "NotReady",
     "UnsupportedMedia",
-    "bad_body",
-    "details_of",
-    "handle_refusals",
+    "error_response",
+    "handle_errors",
+    "invalid_body",
     "printable",
-    "refusal",
-    "request_id_of",
 ]
 
 MOST_DETAILS = 20
 LONGEST_MESSAGE = 1000
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
-WORDS = {
-    404: "there is nothing at this address. The routes are listed in /api/v1/openapi.json.",
-    405: "this address does not take this method; the header Allow lists those it takes.",
+REASONS = {"unexpected_keyword_argument": "There is no such field", "missing_argument": "Field required"}
+MESSAGES = {
+    404: "There is nothing at this address. The routes are listed in /api/v1/openapi.json.",
+    405: "This address does not support this method. The Allow header lists the ones it does.",
 }
 
 
 class Malformed(Problem):
-    """A body that cannot be read: no JSON, no gzip, or nested too deeply."""
+    """A request body that cannot be read: not JSON, not gzip, or nested too deeply."""
 
     status = 400
     code = "malformed"
 
 
 class UnsupportedMedia(Problem):
-    """A body of a type, or in an encoding, that the route does not take."""
+    """A request body of an unsupported type or encoding."""
 
     status = 415
     code = "unsupported_media_type"
 
 
 class NotReady(Problem):
-    """The service starts and does not serve yet."""
+    """The service is starting."""
 
     status = 503
     code = "not_ready"
 
 
-class BadBody(Problem):
-    """A body with parts that make no sense, listed in `details`."""
-
-    status = 422
-    code = "invalid"
+class InvalidBody(Invalid):
+    """An invalid request body; `details` lists the invalid parts."""
 
     def __init__(self, message: str, details: Sequence[Mapping[str, str]]) -> None:
         super().__init__(message)
         self.details = list(details)
 
 
-def refusal(
+def error_response(
     status: int,
     code: str,
     message: str,
@@ -84,7 +79,7 @@ def refusal(
     details: Sequence[Mapping[str, str]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return an answer that says no, in the one shape."""
+    """Return an error in the one shape."""
     message = printable(message, LONGEST_MESSAGE)
     body = {"error": {"code": code, "message": message, "details": details, "request_id": request_id}}
     return Response(to_json(body), status, headers=headers, media_type="application/json")
@@ -100,57 +95,54 @@ def printable(text: str, most: int) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
-def details_of(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return what pydantic found, as places and reasons, without what was sent there."""
+def _details(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return what pydantic found, as places and reasons, without what was sent."""
     found = []
     for number, error in enumerate(errors):
         if number == MOST_DETAILS:
             found.append({"where": "", "reason": f"and more than {MOST_DETAILS} others"})
             break
         where = ".".join(printable(str(part), 60) for part in error["loc"])
-        found.append({"where": where, "reason": printable(str(error["msg"]), 300)})
+        reason = REASONS.get(error["type"], str(error["msg"]).replace("Tuple should", "List should"))
+        found.append({"where": where, "reason": printable(reason, 300)})
     return found
 
 
-def handle_refusals(app: FastAPI) -> None:
-    """Let an app answer every refusal in the one shape."""
-    app.add_exception_handler(MultileaveError, _refuse_problem)
-    app.add_exception_handler(RequestValidationError, _refuse_parameters)
-    app.add_exception_handler(HTTPException, _refuse_http)
+def handle_errors(app: FastAPI) -> None:
+    """Make an app answer every error in the one shape."""
+    app.add_exception_handler(MultileaveError, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_parameters)
+    app.add_exception_handler(HTTPException, _on_http)
 
 
-def request_id_of(request: Request) -> str:
-    """Return the id of a request, which its log line and its refusal carry."""
-    return str(request.scope.get("request_id", ""))
-
-
-async def _refuse_problem(request: Request, error: Exception) -> Response:
+async def _on_problem(request: Request, error: Exception) -> Response:
     status, code, headers = 422, "invalid", None
     if isinstance(error, Problem):
         status, code = error.status, error.code
         if isinstance(error, Unauthorized):
             headers = {"WWW-Authenticate": 'Bearer realm="multileave"'}
-    details = error.details if isinstance(error, BadBody) else None
-    return refusal(status, code, str(error), request_id_of(request), details=details, headers=headers)
+    details = error.details if isinstance(error, InvalidBody) else None
+    request_id = request.scope.get("request_id", "")
+    return error_response(status, code, str(error), request_id, details=details, headers=headers)
 
 
-async def _refuse_parameters(request: Request, error: Exception) -> Response:
+async def _on_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    details = details_of(error.errors())
-    message = "a parameter of the address makes no sense; details lists what was expected."
-    return refusal(422, "invalid", message, request_id_of(request), details=details)
+    details = _details(error.errors())
+    message = "A parameter is invalid; see `details`."
+    return error_response(422, "invalid", message, request.scope.get("request_id", ""), details=details)
 
 
-async def _refuse_http(request: Request, error: Exception) -> Response:
+async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = CODES.get(error.status_code, "bad_request")
-    message = WORDS.get(error.status_code, str(error.detail))
+    message = MESSAGES.get(error.status_code, str(error.detail))
     headers = {"Allow": ", ".join(_methods_at(request))} if error.status_code == 405 else error.headers
-    return refusal(error.status_code, code, message, request_id_of(request), headers=headers)
+    return error_response(error.status_code, code, message, request.scope.get("request_id", ""), headers=headers)
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods that the address of a request takes, over all its routes."""
+    """Return the methods that an address supports, over all its routes."""
     found: set[str] = set()
     for route in request.app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
@@ -158,9 +150,9 @@ def _methods_at(request: Request) -> list[str]:
     return sorted(found)
 
 
-def bad_body(error: ValidationError) -> "Malformed | BadBody":
-    """Return the refusal of a body that pydantic did not take."""
+def invalid_body(error: ValidationError) -> Malformed | InvalidBody:
+    """Return the error for a request body that pydantic rejected."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     if errors and errors[0]["type"] == "json_invalid":
-        return Malformed(f"the body is no JSON: {errors[0]['msg'].removeprefix('Invalid JSON: ')}.")
-    return BadBody("the body makes no sense; details lists what was expected.", details_of(errors))
+        return Malformed(f"The request body is not JSON: {errors[0]['msg'].removeprefix('Invalid JSON: ')}.")
+    return InvalidBody("The request body is invalid; see `details`.", _details(errors))

@@ -1,7 +1,7 @@
-"""Metrics: what Prometheus may ask for; no label holds anything that a client chose.
+"""Metrics for Prometheus; no label holds anything that a client chose.
 
-With several workers prometheus_client keeps the values in the folder PROMETHEUS_MULTIPROC_DIR, which
-`multileave serve` sets, and whichever worker is asked answers for all.
+With several workers, prometheus_client keeps the values in the folder PROMETHEUS_MULTIPROC_DIR, which `multileave
+serve` sets, so that any worker answers for all.
 """
 
 import os
@@ -24,7 +24,7 @@ STATUSES = ("draft", "running", "stopped")
 
 
 class Metrics:
-    """Counters of one service; each has a registry of its own."""
+    """Counters of one service, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -33,21 +33,17 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.seconds = Histogram(
-            "multileave_request_seconds", "Seconds until a request was answered.", ("method", "route"),
+            "multileave_request_seconds", "Seconds to answer a request.", ("method", "route"),
             buckets=BUCKETS, registry=self.registry,
         )  # fmt: skip
-        self.impressions = Counter(
-            "multileave_impressions", "Lists that were returned.", ("recorded",), registry=self.registry
-        )
-        self.events = Counter(
-            "multileave_events", "Events by what became of them.", ("result", "code"), registry=self.registry
-        )
+        self.impressions = Counter("multileave_impressions", "Lists returned.", ("recorded",), registry=self.registry)
+        self.events = Counter("multileave_events", "Events by result.", ("result", "code"), registry=self.registry)
         self._of_routes: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.recorded = self.impressions.labels("yes")
         self.unrecorded = self.impressions.labels("no")
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request; `route` is its template."""
+        """Count a request; `route` is its path as declared."""
         method = method if method in METHODS else "other"
         known = self._of_routes.get((method, route, status))
         if known is None:
@@ -67,7 +63,7 @@ class Metrics:
             self.events.labels(result, code or "").inc(number)
 
     def page(self, experiments: Iterable[Experiment], *, ready: bool) -> bytes:
-        """Return all of it as Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         state = CollectorRegistry()
         state.register(_State(Count(experiment.status for experiment in experiments), ready))
         counted = self.registry
@@ -78,7 +74,7 @@ class Metrics:
 
 
 class _State(Collector):
-    """What is asked of the service rather than counted."""
+    """Metrics that are read from the service, not counted."""
 
     def __init__(self, statuses: Count[str], ready: bool) -> None:
         self.statuses = statuses
@@ -89,4 +85,4 @@ class _State(Collector):
         for status in STATUSES:
             experiments.add_metric([status], self.statuses[status])
         yield experiments
-        yield GaugeMetricFamily("multileave_ready", "1 once kernels are warm.", value=float(self.ready))
+        yield GaugeMetricFamily("multileave_ready", "1 once kernels are compiled.", value=float(self.ready))

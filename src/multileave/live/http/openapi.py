@@ -1,17 +1,16 @@
-"""OpenAPI: what FastAPI describes, and what our own dependencies read and refuse."""
+"""OpenAPI: FastAPI's description, completed by what our own dependencies read and refuse."""
 
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
 from multileave.live.http.auth import Allow
-from multileave.live.http.body_limits import JsonBody
 from multileave.live.http.event_batches import EventBatch
-from multileave.live.http.responses import Refusal
+from multileave.live.http.request_body import JsonBody
+from multileave.live.http.responses import ErrorResponse
 from multileave.live.http.routes import WHEN
 from multileave.version import __version__
 
@@ -19,24 +18,25 @@ __all__ = ["describe"]
 
 REFERENCE = "#/components/schemas/{model}"
 DESCRIPTION = """Which ranker do users prefer? Applications send rankings and get one list to show; browsers or
-applications send what users did with it; the service says who is preferred.
+applications report what users did with it; the service returns a verdict.
 
-Keys are sent as `Authorization: Bearer KEY` and have a role: `ingest`, `read`, or `admin`, which may do all.
-Every refusal has one shape: `{"error": {"code", "message", "details", "request_id"}}`."""
+Send keys as `Authorization: Bearer KEY`. A key has a role: `ingest`, `read`, or `admin`, which may do everything.
+Every error has one shape: `{"error": {"code", "message", "details", "request_id"}}`."""
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI description of an app."""
+    """Return the OpenAPI schema of an app."""
     found = get_openapi(title="multileave", version=__version__, description=DESCRIPTION, routes=app.routes)
-    models: list[type[BaseModel]] = [Refusal]
+    models: list[type] = [ErrorResponse]
     for route in app.routes:
         if isinstance(route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():
                 operation = found["paths"][route.path_format][method.lower()]
                 _describe_dependencies(route, operation, models)
-    _, described = models_json_schema(
-        [(model, "validation") for model in dict.fromkeys(models)], ref_template=REFERENCE
-    )
+    adapters: list[tuple[Any, Any, TypeAdapter[Any]]] = [
+        (model, "validation", TypeAdapter(model)) for model in dict.fromkeys(models)
+    ]
+    _, described = TypeAdapter.json_schemas(adapters, ref_template=REFERENCE)
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -44,21 +44,21 @@ def describe(app: FastAPI) -> dict[str, Any]:
     return found
 
 
-def _describe_dependencies(route: APIRoute, operation: dict[str, Any], models: list[type[BaseModel]]) -> None:
-    """Add what the dependencies of a route read, ask for and refuse."""
+def _describe_dependencies(route: APIRoute, operation: dict[str, Any], models: list[type]) -> None:
+    """Add what the dependencies of a route read, require and refuse."""
     refused = {422} if "422" in operation["responses"] else set()
     for dependency in route.dependant.dependencies:
         call = dependency.call
         if isinstance(call, Allow):
             refused |= {401, 403}
-            who = "anybody, or a key of the role" if call.without_key else "a key of the role"
-            operation["description"] = f"{operation.get('description', '')}\n\nNeeds {who} {call.role}.".strip()
+            who = "No key, or one with the role" if call.without_key else "Requires a key with the role"
+            operation["description"] = f"{operation.get('description', '')}\n\n{who} {call.role}.".strip()
             if call.without_key or call.from_here:
                 operation["security"] = [{}, *operation["security"]]
         if isinstance(call, (JsonBody, EventBatch)):
             refused |= {400, 413, 415, 422}
             models.extend(call.models)
             operation["requestBody"] = {"required": True, "content": call.content()}
-    answer = {"application/json": {"schema": {"$ref": REFERENCE.format(model=Refusal.__name__)}}}
+    answer = {"application/json": {"schema": {"$ref": REFERENCE.format(model=ErrorResponse.__name__)}}}
     for status in sorted(refused):
         operation["responses"][str(status)] = {"description": WHEN[status], "content": answer}

@@ -1,38 +1,126 @@
-"""Forms: an experiment's definition as fields of a form, and back."""
+"""Forms: an experiment's settings as the fields of a form, and back; all of it follows from `Definition`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, get_args, get_type_hints
 
+from multileave.live.definition import FIELDSETS, Definition, Input
 from multileave.live.errors import Invalid
-from multileave.live.experiment import Definition
 from multileave.methods import get_method, methods
 
-__all__ = ["MethodChoice", "definition_of", "fields_of", "method_choices", "number", "setting_of"]
+__all__ = ["FormField", "definition_of", "fieldsets_of", "method_choices", "number_of", "settings_of", "texts_of"]
 
 LONGEST_FIELD = 20_000
-HOUR = 3600.0
-EMPTY = {
-    "name": "", "rankers": "", "control": "", "method": get_method("recommended").name, "parameters": "",
-    "k": "10", "pages": "1", "actions": "click",
-    "dwell": "30", "unit": "user", "confidence": "95", "window": "24", "group": "", "share": "100",
-    "hash_units": "yes", "keep_queries": "", "retention": "",
-}  # fmt: skip
+METHOD, PARAMETERS = "method", "parameters"  # the one setting with two fields
 
 
 @dataclass(frozen=True)
-class MethodChoice:
-    """A method that can be chosen, with words about it."""
+class FormField:
+    """A field of the form. kind: text, lines, whole, decimal, tick or method."""
 
     name: str
-    words: str
+    kind: str
+    input: Input
+    hint: str
+    required: bool
+    optional: bool
+
+    def text(self, value: Any) -> str:
+        """Return a setting as the field shows it."""
+        if isinstance(value, bool):
+            return "yes" if value else ""
+        if isinstance(value, tuple):
+            return "\n".join(value)
+        if isinstance(value, int | float):
+            return f"{value * self.input.factor:.10g}"
+        return value or ""
+
+    def value(self, text: str) -> Any:
+        """Return the setting that was typed."""
+        if self.kind == "tick":
+            return bool(text)
+        if self.optional and not text:
+            return None
+        if self.kind == "lines":
+            return [line.strip() for line in text.splitlines() if line.strip()]
+        if self.kind == "whole":
+            return int(text) if text.lstrip("+-").isdecimal() and len(text) < 20 else text[:40]
+        return number_of(self.name, text) / self.input.factor if self.kind == "decimal" else text
 
 
-def method_choices() -> list[MethodChoice]:
-    """Return the methods, recommended ones first."""
+def _form_fields() -> dict[str, FormField]:
+    found = {}
+    hints, types = get_type_hints(Definition, include_extras=True), get_type_hints(Definition)
+    kinds: dict[Any, str] = {bool: "tick", int: "whole", float: "decimal", str: "text"}
+    for field in fields(Definition):
+        arguments = get_args(types[field.name])
+        plain = next((kind for kind in arguments if kind is not type(None)), None)
+        kind = kinds.get(types[field.name]) or ("lines" if Ellipsis in arguments else kinds.get(plain, "text"))
+        form_input = next(extra for extra in hints[field.name].__metadata__ if isinstance(extra, Input))
+        found[field.name] = FormField(
+            field.name,
+            METHOD if field.name == METHOD else kind,
+            form_input,
+            form_input.hint or Definition.__pydantic_fields__[field.name].description or "",  # type: ignore[attr-defined]
+            required=field.default is MISSING,
+            optional=type(None) in arguments,
+        )
+    return found
+
+
+FIELDS = _form_fields()
+
+
+def fieldsets_of() -> list[tuple[str, list[FormField]]]:
+    """Return the fields of the form by fieldset."""
+    return [(title, [field for field in FIELDS.values() if field.input.fieldset == title]) for title in FIELDSETS]
+
+
+def texts_of(definition: Definition | None = None) -> dict[str, str]:
+    """Return the text of every field, for a definition or for a new one."""
+    if definition is None:
+        defaults = {field.name: field.default for field in fields(Definition)}
+        given = {name: None if value is MISSING else value for name, value in defaults.items()}
+        given[METHOD] = get_method("recommended").name
+    else:
+        given = {name: getattr(definition, name) for name in FIELDS}
+    texts = {name: field.text(given[name]) for name, field in FIELDS.items()}
+    texts[METHOD], _, parameters = texts[METHOD].partition("(")
+    return {**texts, PARAMETERS: parameters.removesuffix(")")}
+
+
+def definition_of(form: Mapping[str, str]) -> Definition:
+    """Return the definition that a form holds, checked; a field that was not sent has its default, a tick is off.
+
+    >>> definition_of({"name": "Autumn", "rankers": "bm25\\nltr", "share": "10"}).share
+    0.1
+    """
+    texts = texts_of()
+    texts.update({name: "" for name, field in FIELDS.items() if field.kind == "tick"})
+    texts.update({name: text.strip() for name, text in form.items() if name in texts})
+    for name, text in texts.items():
+        if len(text) > LONGEST_FIELD:
+            raise Invalid(f"{name} has {len(text):,} characters; expected at most {LONGEST_FIELD:,}.")
+    if texts[PARAMETERS]:
+        texts[METHOD] += f"({texts[PARAMETERS]})"
+    return Definition.from_dict({name: field.value(texts[name]) for name, field in FIELDS.items()})
+
+
+def settings_of(definition: Definition) -> list[tuple[str, str]]:
+    """Return every setting with its label, as people read it."""
+    found = []
+    for name, field in FIELDS.items():
+        value = getattr(definition, name)
+        text = ("yes" if value else "no") if field.kind == "tick" else field.text(value).replace("\n", ", ")
+        found.append((field.input.label, f"{text} {field.input.unit}".strip() if text else "none"))
+    return found
+
+
+def method_choices() -> list[tuple[str, str]]:
+    """Return the methods with a description each, recommended ones first."""
     known = sorted(methods().items(), key=lambda item: not item[1].recommended)
     return [
-        MethodChoice(
+        (
             name,
             f"{name}: {method.title}"
             + (", recommended" if method.recommended else "")
@@ -42,89 +130,9 @@ def method_choices() -> list[MethodChoice]:
     ]
 
 
-def fields_of(definition: Definition | None) -> dict[str, str]:
-    """Return the fields of a form that holds a definition, or nothing yet."""
-    if definition is None:
-        return dict(EMPTY)
-    method, _, rest = definition.method.partition("(")
-    return {
-        "name": definition.name,
-        "rankers": "\n".join(definition.rankers),
-        "control": definition.control,
-        "method": method,
-        "parameters": rest.removesuffix(")"),
-        "k": str(definition.k),
-        "pages": str(definition.pages),
-        "actions": "\n".join(definition.actions),
-        "dwell": _short(definition.dwell),
-        "unit": definition.unit,
-        "confidence": _short(100 * definition.confidence),
-        "window": _short(definition.window / HOUR),
-        "group": definition.group or "",
-        "share": _short(100 * definition.share),
-        "hash_units": "yes" if definition.hash_units else "",
-        "keep_queries": "yes" if definition.keep_queries else "",
-        "retention": "" if definition.retention_days is None else _short(definition.retention_days),
-    }
-
-
-def definition_of(form: Mapping[str, str]) -> Definition:
-    """Return the definition that a form holds, checked.
-
-    >>> definition_of({"name": "Autumn", "rankers": "bm25\\nltr", "share": "10"}).to_dict()["share"]
-    0.1
-    """
-    given = {**EMPTY, "hash_units": "", **{name: text.strip() for name, text in form.items() if name in EMPTY}}
-    for name, text in given.items():
-        if len(text) > LONGEST_FIELD:
-            raise Invalid(f"{name} has {len(text):,} characters; expected at most {LONGEST_FIELD:,}.")
-    rankers = _lines(given["rankers"])
-    parameters = given["parameters"]
-    values: dict[str, Any] = {
-        "name": given["name"],
-        "rankers": rankers,
-        "control": given["control"] or next(iter(rankers), ""),
-        "method": f"{given['method']}({parameters})" if parameters else given["method"],
-        "k": _whole("k", given["k"]),
-        "pages": _whole("pages", given["pages"]),
-        "actions": _lines(given["actions"]),
-        "dwell": number("dwell", given["dwell"]),
-        "unit": given["unit"],
-        "confidence": number("confidence", given["confidence"]) / 100,
-        "window": number("window", given["window"]) * HOUR,
-        "group": given["group"] or None,
-        "share": number("share", given["share"]) / 100,
-        "hash_units": bool(given["hash_units"]),
-        "keep_queries": bool(given["keep_queries"]),
-        "retention_days": number("retention", given["retention"]) if given["retention"] else None,
-    }
-    return Definition.from_dict(values)
-
-
-def setting_of(message: str) -> str | None:
-    """Return the field that a refusal speaks of, if it names one first."""
-    word = message.partition(" ")[0].removesuffix("_days")
-    return word if word in EMPTY else None
-
-
-def number(field: str, text: str) -> float:
+def number_of(field: str, text: str) -> float:
     """Return the number that was typed into a field."""
     try:
         return float(text)
     except ValueError:
         raise Invalid(f"{field} is {text[:40]!r}; expected a number.") from None
-
-
-def _whole(field: str, text: str) -> int:
-    try:
-        return int(text[:40])
-    except ValueError:
-        raise Invalid(f"{field} is {text[:40]!r}; expected a whole number.") from None
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _short(value: float) -> str:
-    return f"{value:.10g}"

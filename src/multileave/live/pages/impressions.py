@@ -1,89 +1,26 @@
-"""Impressions: who contributed what to one list, as a table."""
+"""Impressions: what one impression says, in words."""
 
-from dataclasses import dataclass
+from multileave.live.records import ImpressionDetail
 
-from multileave.live.records import DocumentDetail, ImpressionDetail
-from multileave.methods import Method, get_method
-
-__all__ = ["DocumentRow", "ImpressionPage", "impression_page"]
+__all__ = ["preference_sentence", "signed"]
 
 
-@dataclass(frozen=True)
-class DocumentRow:
-    """A shown or hidden document: where each ranker had it, and what was done with it."""
-
-    place: str
-    document: str
-    kind: str
-    ranks: tuple[tuple[int | None, bool], ...]
-    note: str
-    actions: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ImpressionPage:
-    """An impression as its page shows it; note: what a method notes of a document, in a word."""
-
-    detail: ImpressionDetail
-    method: str
-    sentence: str
-    note: str | None
-    documents: tuple[DocumentRow, ...]
-    preferences: tuple[tuple[str, tuple[str | None, ...]], ...]
-
-
-def impression_page(detail: ImpressionDetail) -> ImpressionPage:
-    """Return what the page of an impression shows."""
-    method = get_method(detail.method)
-    note = method.note_label or None if method.keeps_note else None
-    documents = tuple(_document(document, detail, method) for document in detail.documents)
-    return ImpressionPage(detail, str(method), _sentence(detail), note, documents, _matrix(detail))
-
-
-def _document(document: DocumentDetail, detail: ImpressionDetail, method: Method) -> DocumentRow:
-    ranks = [document.ranks.get(name) for name in detail.rankers]
-    best = min((rank for rank in ranks if rank is not None), default=None)
-    kind = "pinned" if document.pinned else "hidden" if document.hidden else ""
-    marked = tuple((rank, rank is not None and rank == best) for rank in ranks)
-    return DocumentRow(
-        "" if document.hidden else str(document.position + 1),
-        str(document.document),
-        kind,
-        marked,
-        _note(document.note, detail, method),
-        document.actions,
-    )
-
-
-def _note(value: int | None, detail: ImpressionDetail, method: Method) -> str:
-    if value is None or not method.note_label:
-        return ""
-    if method.note_is_ranker:
-        return detail.rankers[value] if 0 <= value < len(detail.rankers) else "none: all agree"
-    return str(value)
-
-
-def _sentence(detail: ImpressionDetail) -> str:
-    """Return whom this impression prefers, in words."""
+def preference_sentence(detail: ImpressionDetail) -> str:
+    """Return which rankers an impression prefers."""
     if detail.preferences is None:
-        return "Nothing is inferred from it."
+        return "Nothing can be inferred from this impression."
     totals = [sum(row) for row in detail.preferences]
     order = sorted(range(len(totals)), key=lambda n: -totals[n])
     if not any(value for row in detail.preferences for value in row):
-        return "It prefers nobody." if detail.events else "Nothing was done with it, so it prefers nobody."
-    return "Its mean preference for each over the others: " + ", ".join(
-        f"{detail.rankers[n]} {_signed(totals[n] / max(len(totals) - 1, 1))}" for n in order
-    )
+        return "This impression prefers no ranker." if detail.events else "No clicks, so no ranker is preferred."
+    means = (f"{detail.rankers[n]} {signed(totals[n] / max(len(totals) - 1, 1))}" for n in order)
+    return f"Mean preference over the other rankers: {', '.join(means)}."
 
 
-def _matrix(detail: ImpressionDetail) -> tuple[tuple[str, tuple[str | None, ...]], ...]:
-    if detail.preferences is None:
-        return ()
-    return tuple(
-        (name, tuple(None if n == m else _signed(value) for m, value in enumerate(row)))
-        for n, (name, row) in enumerate(zip(detail.rankers, detail.preferences, strict=True))
-    )
+def signed(value: float) -> str:
+    """Return a number with its sign, for people.
 
-
-def _signed(value: float) -> str:
+    >>> signed(0.25), signed(-1.5), signed(0.0)
+    ('+0.25', '−1.5', '0')
+    """
     return f"{value:+.3g}".replace("-", "−") if value else "0"

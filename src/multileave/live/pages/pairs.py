@@ -1,4 +1,4 @@
-"""Pairs: a verdict as rows of a forest plot, a matrix, and curves over time."""
+"""Pairs: a verdict as rows of a forest plot, a matrix, curves over time, and a table of all statistics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +6,9 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from multileave.live.pages.forecast import wait
 from multileave.live.pages.svg import Point, Scale, curve, forest_axis, forest_strip, scale_of
-from multileave.live.pages.waiting import wait
-from multileave.live.records import Look
+from multileave.live.records import Look, LookPair
 from multileave.stats import PairVerdict, Verdict
 from multileave.stats.verdict.wording import cells
 
@@ -17,14 +17,15 @@ __all__ = [
     "Curves",
     "Forest",
     "PairRow",
+    "all_statistics",
     "curves_of",
     "drawn_rankers",
     "forest_of",
     "matrix_of",
-    "with_present",
+    "with_current",
 ]
 
-MOST_DRAWN = 12  # rankers on a page that is refreshed all the time; a page of its own shows all
+MOST_DRAWN = 12  # rankers on the page that refreshes itself; a separate page shows all
 MOST_LOOKS = 40
 
 
@@ -46,7 +47,7 @@ class PairRow:
 
 @dataclass(frozen=True)
 class Forest:
-    """Every pair against the control, the others, and the axis below them."""
+    """The pairs with the control, the other pairs, and the axis below them."""
 
     against_control: tuple[PairRow, ...]
     others: tuple[PairRow, ...]
@@ -59,7 +60,7 @@ class Cell:
 
     text: str
     shade: str
-    decided: bool
+    significant: bool
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,13 @@ class Curves:
 
 
 def drawn_rankers(verdict: Verdict, control: str, most: int = MOST_DRAWN) -> tuple[str, ...]:
-    """Return the rankers that are drawn, best first: the most preferred, and the control."""
+    """Return the rankers to draw, best first: the most preferred ones and the control."""
     best = [name for name in verdict.copeland if name != control][: most - 1]
     return tuple(name for name in verdict.copeland if name in best or name == control)
 
 
 def forest_of(verdict: Verdict, control: str, drawn: Sequence[str], per_day: float | None) -> Forest:
-    """Return the pairs of some rankers as rows; per_day: new units, for how long a pair is open yet."""
+    """Return the pairs of some rankers as rows; per_day: new units, for how long a pair stays open."""
     others = [name for name in drawn if name != control]
     against = [verdict.pair(name, control) for name in others]
     between = [verdict.pair(first, second) for n, first in enumerate(others) for second in others[n + 1 :]]
@@ -94,15 +95,16 @@ def forest_of(verdict: Verdict, control: str, drawn: Sequence[str], per_day: flo
 def _row(pair: PairVerdict, text: tuple[str, ...], scale: Scale, per_day: float | None) -> PairRow:
     first, second, preference, low, high, _, p, share, _ = text
     if pair.significant:
-        words = "preferred" if pair.preference > 0.0 else "not preferred"
+        words = "significantly better" if pair.preference > 0.0 else "significantly worse"
     else:
-        words = "open" if per_day is None or pair.more_units is None else f"open, {wait(pair.more_units, per_day)}"
+        words = "not significant"
+        words += "" if per_day is None or pair.more_units is None else f" yet, {wait(pair.more_units, per_day)}"
     strip = forest_strip(pair.preference, pair.low, pair.high, scale, _kind(pair))
     return PairRow(first, second, _kind(pair), strip, _signed(preference), _minus(low), _minus(high), p, share, words)
 
 
 def matrix_of(verdict: Verdict, drawn: Sequence[str]) -> list[tuple[str, list[Cell | None]]]:
-    """Return each drawn ranker with its cells against all drawn, None against itself."""
+    """Return each ranker with its cells against all others, None against itself."""
     pairs = {(n, m): verdict.pair(n, m) for n in drawn for m in drawn if n != m}
     limit = max((abs(pair.preference) for pair in pairs.values()), default=0.0) or 1.0
     keys = list(pairs)
@@ -118,8 +120,21 @@ def _cell(pair: PairVerdict, text: str, limit: float) -> Cell:
     return Cell(_signed(text), side, pair.significant)
 
 
+def all_statistics(verdict: Verdict) -> tuple[list[str], list[list[str]]]:
+    """Return the names of all statistics of a pair, and a row of them for each pair."""
+    rows = [pair.to_dict() for pair in verdict.pairs]
+    names = [name for name in rows[0] if name != "rankers"]
+    return names, [[" over ".join(row["rankers"]), *(_statistic(row[name]) for name in names)] for row in rows]
+
+
+def _statistic(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return "" if value is None else "yes" if value else "no"
+    return _minus(f"{value:.4g}") if isinstance(value, float) else str(value)
+
+
 def curves_of(history: Sequence[Look], verdict: Verdict, control: str, drawn: Sequence[str]) -> Curves | None:
-    """Return the curves of drawn rankers against the control, None before there are two looks."""
+    """Return the curves of rankers against the control, None with fewer than two looks."""
     if len(history) < 2:
         return None
     chosen = _spread(history, MOST_LOOKS)
@@ -138,25 +153,25 @@ def curves_of(history: Sequence[Look], verdict: Verdict, control: str, drawn: Se
     return Curves(tuple(panels), rows, len(history))
 
 
-def with_present(history: Sequence[Look], verdict: Verdict, at: datetime) -> list[Look]:
-    """Return the looks that were kept, and what is known now; they are kept ever more rarely."""
-    pairs = tuple((*pair.rankers, pair.preference, pair.low, pair.high) for pair in verdict.pairs)
+def with_current(history: Sequence[Look], verdict: Verdict, at: datetime) -> list[Look]:
+    """Return the stored looks and the current preferences; looks are stored ever more rarely."""
+    pairs = tuple(LookPair(pair.rankers, pair.preference, pair.low, pair.high) for pair in verdict.pairs)
     return [*history, Look(at, verdict.impressions, verdict.units, pairs)]
 
 
 def _spread(history: Sequence[Look], most: int) -> list[Look]:
-    """Return at most so many looks, evenly spread, the first and the last among them."""
+    """Return at most this many looks, evenly spread, with the first and the last."""
     if len(history) <= most:
         return list(history)
     return [history[round(n * (len(history) - 1) / (most - 1))] for n in range(most)]
 
 
 def _point(look: Look, name: str, control: str) -> Point | None:
-    for first, second, preference, low, high in look.pairs:
-        if (first, second) == (name, control):
-            return Point(look.at.timestamp(), preference, low, high)
-        if (first, second) == (control, name):
-            return Point(look.at.timestamp(), -preference, -high, -low)
+    for pair in look.pairs:
+        if pair.rankers == (name, control):
+            return Point(look.at.timestamp(), pair.preference, pair.low, pair.high)
+        if pair.rankers == (control, name):
+            return Point(look.at.timestamp(), -pair.preference, -pair.high, -pair.low)
     return None
 
 

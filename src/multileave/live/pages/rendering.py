@@ -1,4 +1,4 @@
-"""Rendering: templates and static files, and text from elsewhere made harmless."""
+"""Rendering: templates, static files, and escaping of untrusted text."""
 
 import functools
 import hashlib
@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from multileave.live.pages.impressions import signed
 from multileave.version import __version__
 
 __all__ = ["STATIC", "cut", "harmless", "render", "static_file"]
@@ -18,14 +19,14 @@ __all__ = ["STATIC", "cut", "harmless", "render", "static_file"]
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 LONGEST_CELL = 80
 UNSAFE = ("Cc", "Cs", "Cf", "Cn", "Co", "Zl", "Zp")
-# Plain letters, and what of Latin-1 is neither a control nor a soft hyphen, need no look at their category.
+# Plain letters and the printable part of Latin-1 need no lookup of their category.
 _SUSPECT = re.compile("[^\t\n\r -~\u00a0-\u00ac\u00ae-\u02ff]")
 
 
 def harmless(value: Any) -> Any:
-    r"""Return text in which nothing is invisible: controls, surrogates and direction marks are spelled out.
+    r"""Return text without invisible characters: controls, surrogates and direction marks are spelled out.
 
-    Every expression of every template goes through it, then through HTML escaping.
+    Every expression of every template goes through it and then through HTML escaping.
 
     >>> harmless("a\x00b\ud800 \u202egnp.exe")
     'a\\x00b\\ud800 \\u202egnp.exe'
@@ -43,7 +44,7 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 def cut(text: object, longest: int = LONGEST_CELL) -> str:
-    """Return a text that fits a cell, with an ellipsis where it was cut.
+    """Return a text that fits into a cell, with an ellipsis if it was cut.
 
     >>> cut("abcdef", 4)
     'abc…'
@@ -53,13 +54,13 @@ def cut(text: object, longest: int = LONGEST_CELL) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page, or a part of one, as HTML."""
+    """Return a page or a part of one as HTML."""
     return _environment().get_template(template).render(values)
 
 
 @functools.cache
 def static_file(name: str) -> tuple[bytes, str]:
-    """Return a static file and the mark of its content, for its address."""
+    """Return a static file and the hash of its content, for its address."""
     content = (files("multileave.live.pages") / "static" / name).read_bytes()
     return content, hashlib.sha256(content).hexdigest()[:12]
 
@@ -74,7 +75,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cut=cut, moment=_moment, clock=_clock, count=_count)
+    environment.filters.update(cut=cut, moment=_moment, clock=_clock, count=_count, signed=signed)
     environment.globals.update(static=_address, version=__version__)
     return environment
 

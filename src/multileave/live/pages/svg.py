@@ -1,7 +1,7 @@
 """SVG: strips of a forest plot and curves with bands, drawn inline and styled by classes.
 
-Nothing but numbers and our own class names goes into them, and lengths are percentages, so a plot takes the
-width there is and its strokes and letters keep their size.
+They contain only numbers and our own class names. Lengths are percentages, so a plot fills the available width while
+strokes and letters keep their size.
 """
 
 import math
@@ -13,26 +13,26 @@ from markupsafe import Markup
 __all__ = ["Point", "Scale", "curve", "forest_axis", "forest_strip", "scale_of"]
 
 SIDE = 1000.0  # of the square that curves are drawn in
-PLOT, GUTTER = "88%", "90%"  # the labels of a curve stand right of it
+PLOT, GUTTER = "88%", "90%"  # the labels of a curve are to its right
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From which value to which a plot reaches."""
+    """The range of values that a plot covers."""
 
     low: float
     high: float
 
     def part(self, value: float) -> float:
-        """Return where a value stands from 0 to 1; what is outside stands at the edge."""
+        """Return the position of a value from 0 to 1; values outside are at the edge."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     def percent(self, value: float) -> str:
-        """Return where a value stands across a plot."""
+        """Return the position of a value across a plot."""
         return f"{100 * self.part(value):.2f}%"
 
     def ticks(self, about: int = 4) -> list[float]:
-        """Return round values inside, zero among them.
+        """Return round values in the range, with zero.
 
         >>> Scale(-0.12, 0.31).ticks()
         [-0.1, 0.0, 0.1, 0.2, 0.3]
@@ -54,7 +54,7 @@ class Point:
 
 
 def scale_of(estimates: Sequence[tuple[float, float, float]]) -> Scale:
-    """Return a scale for (preference, low, high), zero on it; intervals far wider than the rest are cut.
+    """Return a scale for (preference, low, high) that includes zero; intervals far wider than the rest are cut.
 
     >>> scale_of([(0.2, 0.1, 0.3), (0.1, -5000.0, 5000.0), (0.1, 0.0, 0.2)])
     Scale(low=-0.4..., high=0.4...)

@@ -1,11 +1,10 @@
 """Views: the routes of the dashboard; each asks the service and fills a template.
 
-The service is found at `request.app.state.service`. Every form is answered with a redirect to a page that
-says what was done, or with the form again and what is wrong in it.
+A form is answered with a redirect to a page that says what was done, or with the form and what is wrong in it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -15,12 +14,29 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from multileave.errors import MultileaveError
 from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import Definition, Experiment
-from multileave.live.pages.condition import balances_of, figures_of
-from multileave.live.pages.forms import definition_of, fields_of, method_choices, number, setting_of
-from multileave.live.pages.impressions import impression_page
-from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of, with_present
+from multileave.live.pages.forecast import forecast, new_units_per_day
+from multileave.live.pages.forms import (
+    FIELDS,
+    LONGEST_FIELD,
+    definition_of,
+    fieldsets_of,
+    method_choices,
+    settings_of,
+    texts_of,
+)
+from multileave.live.pages.health_figures import balances_of, figures_of
+from multileave.live.pages.impressions import preference_sentence
+from multileave.live.pages.pairs import (
+    MOST_DRAWN,
+    all_statistics,
+    curves_of,
+    drawn_rankers,
+    forest_of,
+    matrix_of,
+    with_current,
+)
 from multileave.live.pages.rendering import STATIC, cut, static_file
-from multileave.live.pages.viewers import (
+from multileave.live.pages.sessions import (
     Admin,
     Form,
     PageRoute,
@@ -31,9 +47,7 @@ from multileave.live.pages.viewers import (
     close_session,
     open_session,
 )
-from multileave.live.pages.waiting import new_units_per_day, outlook
 from multileave.live.records import Look, Role
-from multileave.stats import Verdict
 
 __all__ = ["pages"]
 
@@ -42,25 +56,31 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False, default_respon
 REFRESH = {"running": 3, "draft": 10, "stopped": 30}  # seconds
 RECENT = 20
 LARGEST_NUMBER = 2**31 - 1
+MOST_RANKERS = 100
 LONGEST_KEY = 512
 LOCAL = re.compile(r"/(?!/)[\w/-]*", re.ASCII)
 DONE = {
-    "created": "The experiment is created as a draft. Start it when your search sends its rankings.",
-    "changed": "The draft is changed.",
-    "cloned": "This is a new version, a draft. Start it when you have stopped the old one.",
-    "started": "Started. Impressions are recorded from now on.",
-    "stopped": "Stopped. Everybody gets the control's list and nothing more is recorded.",
-    "share": "The share of the traffic is changed.",
-    "deleted": "The draft is deleted.",
-    "revoked": "The key is revoked. It opens nothing any more.",
+    "created": "Draft created. Start it once your application sends rankings.",
+    "changed": "Draft saved.",
+    "cloned": "New version created as a draft. Stop the old version before you start it.",
+    "started": "Experiment started. Impressions are now recorded.",
+    "stopped": "Experiment stopped. Everyone sees the control's list, and nothing more is recorded.",
+    "share": "Share of the traffic changed.",
+    "deleted": "Draft deleted.",
+    "revoked": "Key revoked.",
+}
+FORMS = {
+    "new": ("New experiment", "Create draft"),
+    "edit": ("Edit draft", "Save draft"),
+    "clone": ("Clone as a new version", "Create new version"),
 }
 
 
 @pages.get("/static/{name}")
 def static(name: str, request: Request) -> Response:
-    """Answer a static file; its address carries a mark of its content, so it may be kept."""
+    """Return a static file; its address contains a hash of its content, so it can be cached."""
     if name not in STATIC:
-        raise NotFound(f"there is no file {cut(name)!r}.")
+        raise NotFound(f"There is no file {cut(name)!r}.")
     content, mark = static_file(name)
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "ETag": f'"{mark}"'}
     return Response(content, media_type=STATIC[name], headers=headers)
@@ -76,14 +96,14 @@ def login_form(request: Request, visitor: Visitor, next: str = "/") -> Response:
 
 @pages.post("/login")
 def login(request: Request, visitor: Visitor, form: Form) -> Response:
-    """Open a session for a key that may look at pages."""
+    """Open a session for a key that may see pages."""
     target = _local(form.get("next", "/"))
     key = visitor.service.access.authenticate(form.get("key", "").strip()[:LONGEST_KEY])
     error = None
     if key is None:
-        error = "This key is not known, or it was revoked."
+        error = "This key is unknown or revoked."
     elif key.role == "ingest":
-        error = "An ingest key sends traffic and opens no page. Use an admin or a read key."
+        error = "An ingest key cannot open pages. Use an admin or read key."
     if key is None or error is not None:
         return answer(request, visitor, "login.html", status=401, next=target, error=error)
     response = RedirectResponse(target, 303)
@@ -107,8 +127,8 @@ def experiments(request: Request, reader: Reader, done: str = "") -> Response:
 
 @pages.get("/experiments/new")
 def new(request: Request, admin: Admin) -> Response:
-    """Ask for a new experiment."""
-    return _definition_form(request, admin, "New experiment", fields_of(None))
+    """Show the form of a new experiment."""
+    return _form(request, admin, "new", texts_of())
 
 
 @pages.post("/experiments/new")
@@ -117,109 +137,104 @@ def create(request: Request, admin: Admin, form: Form) -> Response:
     try:
         made = admin.service.create(definition_of(form))
     except MultileaveError as problem:
-        return _definition_form(request, admin, "New experiment", form, problem)
+        return _form(request, admin, "new", form, problem)
     return _to(made.number, "created")
 
 
 def _asked(request: Request, reader: Reader) -> Experiment:
-    asked = int(request.path_params["number"])
-    if not 0 < asked <= LARGEST_NUMBER:
-        raise NotFound("there is no experiment of that number.")
-    return reader.service.experiment(asked)
+    return reader.service.experiment(int(request.path_params["number"]))
 
 
 Asked = Depends(_asked)
 
 
 @pages.get("/experiments/{number:int}")
-def experiment(
-    request: Request, reader: Reader, asked: Experiment = Asked, action: str = "", done: str = ""
-) -> Response:
-    """Show what an experiment says so far."""
-    return answer(request, reader, "experiment.html", done=DONE.get(done), **_live(reader, asked, action))
+def experiment(request: Request, reader: Reader, number: int, action: str = "", done: str = "") -> Response:
+    """Show the verdict of an experiment and everything else about it."""
+    return answer(request, reader, "experiment.html", done=DONE.get(done), **_live(reader, number, action))
 
 
 @pages.get("/experiments/{number:int}/live")
-def live(request: Request, reader: Reader, asked: Experiment = Asked, action: str = "") -> Response:
+def live(request: Request, reader: Reader, number: int, action: str = "") -> Response:
     """Show the part of an experiment's page that changes, for the page to refresh itself."""
-    return answer(request, reader, "live.html", **_live(reader, asked, action))
+    return answer(request, reader, "live.html", **_live(reader, number, action))
 
 
 @pages.get("/experiments/{number:int}/pairs")
-def all_pairs(request: Request, reader: Reader, asked: Experiment = Asked, action: str = "") -> Response:
-    """Show every pair, the whole matrix and every curve of an experiment, however many rankers it has."""
-    values = _live(reader, asked, action, most=len(asked.definition.rankers))
-    return answer(request, reader, "pairs.html", **values)
+def all_pairs(request: Request, reader: Reader, number: int, action: str = "") -> Response:
+    """Show every pair with all its statistics, the whole matrix and every curve, however many rankers there are."""
+    values = _live(reader, number, action, most=MOST_RANKERS)
+    verdict = values["verdict"]
+    return answer(request, reader, "pairs.html", statistics=verdict and all_statistics(verdict), **values)
 
 
 @pages.get("/experiments/{number:int}/impressions/{key}")
 def impression(request: Request, reader: Reader, key: str, asked: Experiment = Asked) -> Response:
-    """Show who contributed what to an impression."""
+    """Show what each ranker contributed to an impression."""
     if not key.isprintable() or len(key) > LONGEST_KEY:
-        raise NotFound("there is no such impression in this experiment.")
+        raise NotFound("There is no such impression in this experiment.")
     detail = reader.service.impression(asked.number, key)
-    return answer(request, reader, "impression.html", experiment=asked, seen=impression_page(detail))
+    words = {"method": get_method(detail.method), "sentence": preference_sentence(detail)}
+    return answer(request, reader, "impression.html", experiment=asked, detail=detail, **words)
 
 
 @pages.get("/experiments/{number:int}/edit")
 def edit_form(request: Request, admin: Admin, asked: Experiment = Asked) -> Response:
-    """Ask for changes to a draft."""
-    return _definition_form(request, admin, "Edit draft", fields_of(asked.definition))
+    """Show the form of a draft."""
+    return _form(request, admin, "edit", texts_of(asked.definition))
 
 
 @pages.post("/experiments/{number:int}/edit")
 def edit(request: Request, admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
     """Change a draft."""
     try:
-        admin.service.edit(asked.number, definition_of(form))
+        admin.service.edit(asked.number, _changes(form, asked.definition))
     except MultileaveError as problem:
-        return _definition_form(request, admin, "Edit draft", form, problem)
+        return _form(request, admin, "edit", form, problem)
     return _to(asked.number, "changed")
 
 
 @pages.get("/experiments/{number:int}/clone")
 def clone_form(request: Request, admin: Admin, asked: Experiment = Asked) -> Response:
-    """Ask for what differs in a new version of an experiment."""
-    return _definition_form(request, admin, "Clone as a new version", fields_of(asked.definition))
+    """Show the form of a new version of an experiment."""
+    return _form(request, admin, "clone", texts_of(asked.definition))
 
 
 @pages.post("/experiments/{number:int}/clone")
 def clone(request: Request, admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
     """Create a new version of an experiment as a draft."""
     try:
-        wanted, present = definition_of(form).to_dict(), asked.definition.to_dict()
-        changes = {name: value for name, value in wanted.items() if value != present[name]}
-        made = admin.service.clone(asked.number, changes)
+        made = admin.service.clone(asked.number, _changes(form, asked.definition))
     except MultileaveError as problem:
-        return _definition_form(request, admin, "Clone as a new version", form, problem)
+        return _form(request, admin, "clone", form, problem)
     return _to(made.number, "cloned")
 
 
 @pages.post("/experiments/{number:int}/start")
-def start(admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
+def start(admin: Admin, form: Form, number: int) -> Response:
     """Start a draft."""
-    admin.service.start(asked.number)
-    return _to(asked.number, "started")
+    admin.service.start(number)
+    return _to(number, "started")
 
 
 @pages.post("/experiments/{number:int}/stop")
-def stop(admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
-    """Stop a running experiment, for good."""
-    admin.service.stop(asked.number)
-    return _to(asked.number, "stopped")
+def stop(admin: Admin, form: Form, number: int) -> Response:
+    """Stop a running experiment for good."""
+    admin.service.stop(number)
+    return _to(number, "stopped")
 
 
 @pages.post("/experiments/{number:int}/share")
-def ramp(admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
-    """Give an experiment another share of the traffic."""
-    admin.service.ramp(asked.number, number("share", form.get("share", "")) / 100)
-    return _to(asked.number, "share")
+def change_share(admin: Admin, form: Form, number: int) -> Response:
+    """Change an experiment's share of the traffic."""
+    admin.service.edit(number, {"share": FIELDS["share"].value(form.get("share", "").strip())})
+    return _to(number, "share")
 
 
 @pages.post("/experiments/{number:int}/delete")
-def delete(admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
+def delete(admin: Admin, form: Form, number: int) -> Response:
     """Delete a draft."""
-    admin.service.delete_draft(asked.number)
+    admin.service.delete_draft(number)
     return RedirectResponse("/?done=deleted", 303)
 
 
@@ -231,7 +246,7 @@ def keys(request: Request, admin: Admin, done: str = "") -> Response:
 
 @pages.post("/keys")
 def create_key(request: Request, admin: Admin, form: Form) -> Response:
-    """Create a key, and show its text this once."""
+    """Create a key and show its text once."""
     try:
         key, text = admin.service.access.create_key(form.get("name", "").strip(), cast(Role, form.get("role", "")))
     except MultileaveError as problem:
@@ -240,71 +255,72 @@ def create_key(request: Request, admin: Admin, form: Form) -> Response:
 
 
 @pages.post("/keys/{number:int}/revoke")
-def revoke_key(request: Request, admin: Admin, form: Form) -> Response:
+def revoke_key(admin: Admin, form: Form, number: int) -> Response:
     """Revoke a key."""
-    asked = int(request.path_params["number"])
-    if asked > LARGEST_NUMBER:
-        raise NotFound("there is no key of that number.")
-    admin.service.access.revoke_key(asked)
+    if number > LARGEST_NUMBER:
+        raise NotFound("There is no key with that number.")
+    admin.service.access.revoke_key(number)
     return RedirectResponse("/keys?done=revoked", 303)
 
 
-def _live(reader: Viewer, asked: Experiment, action: str, most: int | None = None) -> dict[str, Any]:
+def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> dict[str, Any]:
     """Return what the page of an experiment shows."""
-    service, definition = reader.service, asked.definition
-    if action and action not in definition.actions:
-        raise NotFound(f"there is no action {cut(action)!r}; there are {', '.join(definition.actions)}.")
-    action = action or definition.actions[0]
-    verdict = service.verdict(asked.number, action)
-    history = service.history(asked.number, action)
+    service = reader.service
+    try:
+        report = service.report(number, action or None)
+    except Invalid as problem:
+        raise NotFound(str(problem)) from None
+    found, verdict = report.experiment, report.verdict
     health = None if verdict is None else verdict.health
-    running, now = asked.status == "running", datetime.now(UTC)
+    definition, now = found.definition, datetime.now(UTC)
+    looks: Sequence[Look] = service.history(number, report.action).looks
     if verdict is not None:
-        history = with_present(history, verdict, asked.stopped or now)
-    per_day = new_units_per_day(history, now) if running else None
+        looks = with_current(looks, verdict, found.stopped or now)
+    running = found.status == "running"
+    per_day = new_units_per_day(looks, now) if running else None
     values: dict[str, Any] = {
-        "experiment": asked,
+        "experiment": found,
         "definition": definition,
-        "action": action,
+        "settings": settings_of(definition),
+        "action": report.action,
         "verdict": verdict,
-        "traffic": service.counts(asked.number),
-        "recent": service.recent(asked.number, RECENT),
-        "outlook": outlook(verdict, definition.control, definition.unit, per_day)
-        if asked.status == "running"
-        else None,
+        "traffic": report.traffic,
+        "recent": service.recent(number, RECENT),
+        "forecast": forecast(verdict, definition.control, definition.unit, per_day) if running else None,
         "figures": figures_of(health, definition.unit) if health is not None else [],
         "balances": balances_of(health) if health is not None else [],
-        "refresh": REFRESH[asked.status],
-        "share": fields_of(definition)["share"],
+        "refresh": REFRESH[found.status],
+        "share": texts_of(definition)["share"],
         "drawn": (),
     }
     if verdict is not None:
-        values.update(_plots(verdict, history, definition, per_day, most))
+        drawn = drawn_rankers(verdict, definition.control, most or MOST_DRAWN)
+        values["drawn"] = drawn
+        values["forest"] = forest_of(verdict, definition.control, drawn, per_day)
+        values["matrix"] = matrix_of(verdict, drawn)
+        values["curves"] = curves_of(looks, verdict, definition.control, drawn)
     return values
 
 
-def _plots(
-    verdict: Verdict, history: list[Look], definition: Definition, per_day: float | None, most: int | None
-) -> dict[str, Any]:
-    drawn = drawn_rankers(verdict, definition.control, *([] if most is None else [most]))
-    return {
-        "drawn": drawn,
-        "forest": forest_of(verdict, definition.control, drawn, per_day),
-        "matrix": matrix_of(verdict, drawn),
-        "curves": curves_of(history, verdict, definition.control, drawn),
-    }
-
-
-def _definition_form(
-    request: Request, admin: Viewer, title: str, fields: Mapping[str, str], problem: MultileaveError | None = None
+def _form(
+    request: Request, admin: Viewer, kind: str, texts: Mapping[str, str], problem: MultileaveError | None = None
 ) -> Response:
-    status = 200 if problem is None else getattr(problem, "status", Invalid.status)
+    """Return the form of an experiment's settings, with what is wrong in it."""
+    title, submit = FORMS[kind]
+    shown = {**texts_of(), **({} if problem is None else {"hash_units": ""}), **texts}
     error = None if problem is None else cut(str(problem), 600)
-    shown = {**fields_of(None), **({} if problem is None else {"hash_units": ""}), **fields}
     return answer(
-        request, admin, "definition.html", status=status, title=title, methods=method_choices(), error=error,
-        wrong=None if error is None else setting_of(error), field={name: text[:20_000] for name, text in shown.items()},
+        request, admin, "experiment_form.html", status=200 if problem is None else getattr(problem, "status", 422),
+        title=title, submit=submit, fieldsets=fieldsets_of(), methods=method_choices(), error=error,
+        wrong=None if error is None else error.partition(" ")[0],
+        text={name: text[:LONGEST_FIELD] for name, text in shown.items()},
     )  # fmt: skip
+
+
+def _changes(form: Mapping[str, str], definition: Definition) -> dict[str, Any]:
+    """Return the settings that a form changes."""
+    wanted, present = definition_of(form).to_dict(), definition.to_dict()
+    return {name: value for name, value in wanted.items() if value != present[name]}
 
 
 def _keys(request: Request, admin: Viewer, *, status: int = 200, **values: Any) -> Response:
@@ -317,5 +333,5 @@ def _to(number: int, done: str) -> Response:
 
 
 def _local(target: str) -> str:
-    """Return an address on this service to go on to, never one elsewhere."""
+    """Return an address on this service to continue at, never one elsewhere."""
     return target if LOCAL.fullmatch(target) else "/"

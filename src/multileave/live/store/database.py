@@ -1,63 +1,115 @@
-"""The store: a database, SQLite or Postgres, and the two ways to use it, reading and writing."""
+"""The store: a database, and the two ways to use it, reading and writing.
+
+A backend is a `Dialect`: how to open the engine, its insert-on-conflict, and how processes lock each other out.
+Tables, migrations and all other SQL are the same for all backends.
+"""
 
 import contextlib
 import secrets as random_secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from multileave.live.errors import Invalid
 from multileave.live.store.tables import secrets
 
-__all__ = ["Store"]
+__all__ = ["Connection", "Store", "safe_address"]
 
 BUSY_SECONDS = 30
-CACHE_KILOBYTES = 4096  # of each connection; the operating system keeps the file in memory anyway
+CACHE_KILOBYTES = 4096  # per connection; the operating system caches the file anyway
+LOCKS = {"migrations": 84210, "groups": 84211}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A kind of database. one_writer: it has a single writer, which excludes all others."""
+
+    open: Callable[[URL, bool], Engine]
+    insert: Callable[[sa.Table], Any]
+    one_writer: bool
+
+
+def _open_postgres(url: URL, durable: bool) -> Engine:
+    return sa.create_engine(
+        url.set(drivername="postgresql+psycopg"), pool_size=8, max_overflow=8, pool_pre_ping=True
+    )  # fmt: skip
+
+
+def _open_sqlite(url: URL, durable: bool) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise Invalid("An SQLite database in memory cannot be shared by workers; expected sqlite:///FILE.")
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, pool_size=8)
+
+    @sa.event.listens_for(engine, "connect")
+    def _connected(raw: Any, _: Any) -> None:
+        raw.isolation_level = None  # transactions begin below and nowhere else
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={'FULL' if durable else 'NORMAL'}",
+            "foreign_keys=ON",
+            f"cache_size=-{CACHE_KILOBYTES}",
+        ):
+            raw.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+DIALECTS = {
+    "sqlite": Dialect(_open_sqlite, sqlite.insert, one_writer=True),
+    "postgresql": Dialect(_open_postgres, postgresql.insert, one_writer=False),
+}
 
 
 class Store:
-    """A database with the service's tables, brought up to date when it is opened.
+    """A database with the service's tables, migrated when it is opened.
 
-    SQLite has one writer at a time: its own processes wait for each other in the database, and the threads
-    of one process in a lock here, which is fair and does not poll.
+    With a single writer, processes wait for each other in the database, and the threads of one process for a lock
+    here, which is fair and does not poll.
     """
 
     def __init__(self, address: str, *, durable: bool = False) -> None:
-        self.engine = _open(address, durable=durable)
-        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self.engine, self._dialect = _open(address, durable)
+        self.insert = self._dialect.insert  # with on_conflict_do_nothing and on_conflict_do_update
         self._lock: contextlib.AbstractContextManager[Any] = (
-            threading.Lock() if self.is_sqlite else contextlib.nullcontext()
+            threading.Lock() if self._dialect.one_writer else contextlib.nullcontext()
         )
         try:
             self._migrate()
         except DatabaseError as error:
             self.engine.dispose()
-            raise Invalid(f"the database {safe_address(address)} cannot be used: {error.orig}.") from error
+            raise Invalid(f"The database {safe_address(address)} cannot be used: {error.orig}.") from error
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees one state of the database throughout."""
+        """Yield a connection that sees one state of the database throughout."""
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give a connection for one transaction, committed at the end; nothing is kept if it raises."""
+        """Yield a connection for one transaction, committed at the end and rolled back on an error."""
         with self._lock, self.engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
 
-    def insert(self, table: sa.Table) -> Any:
-        """Return an insert that can say what to do about rows that are there already."""
-        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+    def lock(self, connection: Connection, purpose: str) -> None:
+        """Wait until no other writer holds the lock for a purpose, and hold it until the transaction ends."""
+        if not self._dialect.one_writer:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCKS[purpose])))
 
     def secret(self) -> str:
-        """Return the secret kept in the database, made when first asked for."""
+        """Return the secret kept in the database, created when it is first needed."""
         with self.write() as connection:
             connection.execute(
                 self.insert(secrets)
@@ -77,47 +129,21 @@ class Store:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
         with self.write() as connection:
-            if not self.is_sqlite:  # workers that start together
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(84210)"))
+            self.lock(connection, "migrations")  # workers may start at the same time
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
 
-def _open(address: str, *, durable: bool) -> Engine:
+def _open(address: str, durable: bool) -> tuple[Engine, Dialect]:
+    expected = "expected sqlite:///FILE or postgresql://USER@HOST/NAME."
     try:
-        url = make_url(address)
+        url = make_url(address.replace("postgres://", "postgresql://", 1))
+        dialect = DIALECTS[url.get_backend_name()]
     except ArgumentError:
-        raise Invalid(
-            f"{safe_address(address)!r} is no address of a database; expected sqlite:///FILE or postgresql://..."
-        ) from None
-    if url.drivername in ("postgresql", "postgres"):
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() == "postgresql":
-        return sa.create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True)
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
-        raise Invalid(
-            f"the database {safe_address(address)!r} is not one the service keeps its data in; expected "
-            "sqlite:///FILE or postgresql://USER@HOST/NAME."
-        )
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, pool_size=8)
-
-    @sa.event.listens_for(engine, "connect")
-    def _connected(raw: Any, _: Any) -> None:
-        raw.isolation_level = None  # transactions are begun below, and by nobody else
-        for pragma in (
-            "journal_mode=WAL",
-            f"synchronous={'FULL' if durable else 'NORMAL'}",
-            "foreign_keys=ON",
-            f"cache_size=-{CACHE_KILOBYTES}",
-        ):
-            raw.execute(f"PRAGMA {pragma}")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
+        raise Invalid(f"{safe_address(address)!r} is not the address of a database; {expected}") from None
+    except KeyError:
+        raise Invalid(f"The database {safe_address(address)!r} is not supported; {expected}") from None
+    return dialect.open(url, durable), dialect
 
 
 def safe_address(address: str) -> str:

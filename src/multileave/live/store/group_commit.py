@@ -1,9 +1,9 @@
-"""The writer: requests that come together are committed together, each answered after the commit.
+"""Group commit: requests that arrive together are committed together, and each is answered after the commit.
 
-A commit costs more than a row. While one is under way the requests of the next gather, and those that a
-loop hears of in one turn are handed over together; so there are as many rows to a commit as the load asks
-for, and one row if there is no load. Their answers come back to the loop together as well. Of a long turn
-the first are handed over before its end, so that the loop and the writer do not wait for each other.
+A commit costs more than a row. While one is running, the requests for the next one gather, and those that an event
+loop receives in one turn are handed over together; so a commit has as many rows as the load asks for, and a single row
+without load. The answers return to the loop together as well. The first requests of a long turn are handed over before
+it ends, so that the loop and the writer do not wait for each other.
 """
 
 import asyncio
@@ -15,9 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy.engine import Connection
-
-from multileave.live.store.database import Store
+from multileave.live.store.database import Connection, Store
 
 __all__ = ["Writer"]
 
@@ -26,7 +24,7 @@ R = TypeVar("R")
 Handler = Callable[[Connection, Sequence[T]], Sequence[R]]
 
 MOST_TOGETHER = 200
-AT_ONCE = 8  # requests that are handed over before the turn of the loop has ended
+AT_ONCE = 8  # requests that are handed over before the loop's turn has ended
 
 
 class _Job:
@@ -37,7 +35,7 @@ class _Job:
         self.result: Any = None
 
     def tell(self) -> None:
-        """Answer whoever waits, in the loop; it may have gone away."""
+        """Answer the waiting request, in its loop; it may have been cancelled."""
         if self.answer.done():
             return
         if isinstance(self.result, Exception):
@@ -47,7 +45,7 @@ class _Job:
 
 
 class Writer:
-    """A thread that owns the writing of impressions and events."""
+    """A thread that writes impressions and events."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,10 +55,10 @@ class Writer:
         self._thread.start()
 
     def submit(self, handler: "Handler[T, R]", item: T) -> "asyncio.Future[R]":
-        """Let a handler store an item; the future, of the running loop, is done when it is committed.
+        """Let a handler store an item; the future, of the running loop, is done once it is committed.
 
-        A handler is called with all items that wait for it, and answers each. It is called again, with one
-        item at a time, if storing them together failed.
+        A handler is called with all items that wait for it and returns a result for each. If storing them together
+        fails, it is called again with one item at a time.
         """
         loop = asyncio.get_running_loop()
         job = _Job(handler, item, loop.create_future())
@@ -72,7 +70,7 @@ class Writer:
         return job.answer
 
     def close(self) -> None:
-        """Store what waits, and end."""
+        """Store what is waiting, and end."""
         self._hand_over()
         self._handed.put(None)
         self._thread.join()
@@ -99,7 +97,7 @@ class Writer:
             _tell(jobs)
 
     def _store_jobs(self, jobs: list[_Job]) -> bool:
-        """Commit jobs together; a single one that fails is answered with its error, of several none is stored."""
+        """Commit jobs together, all or none; a single job that fails is answered with its error."""
         try:
             results: list[tuple[_Job, Any]] = []
             with self._store.write() as connection:
@@ -121,7 +119,7 @@ def _tell(jobs: list[_Job]) -> None:
     """Answer jobs in their loops, waking each loop once."""
     for loop, group in groupby(jobs, key=lambda job: job.answer.get_loop()):
         told = list(group)
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and whoever waited with it
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and everything that waited with it
             loop.call_soon_threadsafe(_tell_here, told)
 
 

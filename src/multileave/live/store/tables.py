@@ -1,8 +1,8 @@
-"""The tables of the store; `migrations/` brings a database to them.
+"""The tables of the store; `migrations/` creates them and brings older databases up to date.
 
-An impression is `dirty` from when it is recorded, or hears of something new, until it has been folded
-into the sums of its unit and of the ledger; `counted` is what it added to them, so that it can be taken
-out again. Only folding and deleting write units and ledgers.
+An impression is `dirty` from when it is recorded or gets a new event until it has been added to the sums of its unit
+and to the tallies; `counted` is what it contributed, so that it can be taken out again. Only `live.aggregation` writes
+units and ledgers.
 """
 
 from sqlalchemy import (
@@ -27,7 +27,7 @@ metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"},
 )
 
-# Times are microseconds since 1970, as both databases order and compare them alike.
+# Times are microseconds since 1970, which all databases order and compare the same way.
 
 experiments = Table(
     "experiments",
@@ -52,9 +52,9 @@ impressions = Table(
     Column("unit", Text, nullable=False),
     Column("query", Text),
     Column("payload", Text, nullable=False),  # JSON of the impression as drawn, all pages; empty: nothing to compare
-    Column("delivered", Integer, nullable=False),  # documents of the pages that were asked for
+    Column("delivered", Integer, nullable=False),  # documents of the pages that were requested
     Column("missing", Text),  # JSON of the rankers that did not answer
-    Column("latest", Integer, nullable=False, server_default=text("0")),  # of a first: its latest repetition
+    Column("latest", Integer, nullable=False, server_default=text("0")),  # the number of its latest repetition
     Column("dirty", Boolean, nullable=False),
     Column("counted_delivered", Integer, nullable=False, server_default=text("0")),  # 0: not counted yet
     Column("counted", LargeBinary),
@@ -94,7 +94,7 @@ ledgers = Table(
     "ledgers",
     metadata,
     Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True, autoincrement=False),
-    Column("state", Text, nullable=False),  # JSON, a ledger for each action
+    Column("state", Text, nullable=False),  # JSON, a tally for each action
 )
 
 looks = Table(

@@ -9,12 +9,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def now() -> int:
-    """Return the present time."""
+    """Return the current time."""
     return micros(datetime.now(UTC))
 
 
 def micros(time: datetime) -> int:
-    """Return a time as it is stored; one without a zone is taken to be in UTC."""
+    """Return a time as it is stored; without a zone it is taken as UTC."""
     aware = time.replace(tzinfo=UTC) if time.tzinfo is None else time
     return (aware - _EPOCH) // _MICROSECOND
 

@@ -1,84 +1,77 @@
-"""Experiments: made, started, ramped up, stopped and cloned."""
+"""Routes of experiments: create, change, start, stop and clone."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel
 
-from multileave.live.errors import Conflict
+from multileave.live.definition import Definition
 from multileave.live.http.auth import Allow, service_of
-from multileave.live.http.body_limits import JsonBody
-from multileave.live.http.requests import ChangesBody, ExperimentBody
-from multileave.live.http.responses import ExperimentAnswer, ExperimentsAnswer
-from multileave.live.http.routes import API, Number, may
+from multileave.live.http.derived_models import Changes, ExperimentAnswer, experiment_answer
+from multileave.live.http.request_body import JsonBody
+from multileave.live.http.responses import ExperimentList
+from multileave.live.http.routes import API, Number, errors
 
 __all__ = ["router"]
 
 router = APIRouter(prefix=f"{API}/experiments", tags=["experiments"])
 READ = [Depends(Allow("read"))]
 ADMIN = [Depends(Allow("admin"))]
-Changes = Annotated[ChangesBody, Depends(JsonBody(ChangesBody))]
+ChangesBody = Annotated[BaseModel, Depends(JsonBody(Changes))]
+Answer = dict[str, Any]
 
 
-@router.post("", status_code=201, dependencies=ADMIN)
+@router.post("", status_code=201, dependencies=ADMIN, response_model=ExperimentAnswer)
 def create(
-    body: Annotated[ExperimentBody, Depends(JsonBody(ExperimentBody))], request: Request, response: Response
-) -> ExperimentAnswer:
-    """Make an experiment, a draft that shows nothing to anybody yet."""
-    made = service_of(request).create(body.definition)
+    body: Annotated[Definition, Depends(JsonBody(Definition))], request: Request, response: Response
+) -> Answer:  # fmt: skip
+    """Create an experiment as a draft; nothing is shown to users yet."""
+    made = service_of(request).create(body)
     response.headers["Location"] = f"{API}/experiments/{made.number}"
-    return ExperimentAnswer.of(made)
+    return experiment_answer(made)
 
 
-@router.get("", dependencies=READ)
-def list_all(request: Request) -> ExperimentsAnswer:
+@router.get("", dependencies=READ, response_model=ExperimentList)
+def list_all(request: Request) -> Answer:
     """List all experiments, newest first."""
-    return ExperimentsAnswer(experiments=[ExperimentAnswer.of(one) for one in service_of(request).experiments()])
+    return {"experiments": [experiment_answer(one) for one in service_of(request).experiments()]}
 
 
-@router.get("/{number}", dependencies=READ, responses=may(404))
-def get(number: Number, request: Request) -> ExperimentAnswer:
+@router.get("/{number}", dependencies=READ, responses=errors(404), response_model=ExperimentAnswer)
+def get(number: Number, request: Request) -> Answer:
     """Return an experiment."""
-    return ExperimentAnswer.of(service_of(request).experiment(number))
+    return experiment_answer(service_of(request).experiment(number))
 
 
-@router.patch("/{number}", dependencies=ADMIN, responses=may(404, 409))
-def change(number: Number, body: Changes, request: Request) -> ExperimentAnswer:
-    """Change a draft, or the share of a running experiment; anything else of one is changed by cloning it."""
-    service = service_of(request)
-    changes = body.given
-    present = service.experiment(number)
-    if present.status == "draft":
-        return ExperimentAnswer.of(service.edit(number, present.definition.changed(**changes)))
-    fixed = sorted(changes.keys() - {"share"})
-    if fixed:
-        raise Conflict(
-            f"{', '.join(fixed)} of experiment {number} cannot be changed: it is {present.status}. Clone it with the "
-            "changes, and start the clone."
-        )
-    return ExperimentAnswer.of(service.ramp(number, changes["share"]) if changes else present)
+@router.patch("/{number}", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
+def change(number: Number, body: ChangesBody, request: Request) -> Answer:
+    """Change a draft, or the share of a running experiment; to change its other settings, clone it."""
+    return experiment_answer(service_of(request).edit(number, body.model_dump(exclude_unset=True)))
 
 
-@router.delete("/{number}", status_code=204, dependencies=ADMIN, responses=may(404, 409))
+@router.delete("/{number}", status_code=204, dependencies=ADMIN, responses=errors(404, 409))
 def delete(number: Number, request: Request) -> None:
     """Delete a draft."""
     service_of(request).delete_draft(number)
 
 
-@router.post("/{number}/start", dependencies=ADMIN, responses=may(404, 409))
-def start(number: Number, request: Request) -> ExperimentAnswer:
+@router.post("/{number}/start", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
+def start(number: Number, request: Request) -> Answer:
     """Start a draft."""
-    return ExperimentAnswer.of(service_of(request).start(number))
+    return experiment_answer(service_of(request).start(number))
 
 
-@router.post("/{number}/stop", dependencies=ADMIN, responses=may(404, 409))
-def stop(number: Number, request: Request) -> ExperimentAnswer:
-    """Stop a running experiment: from now on the control's list is shown and nothing is recorded."""
-    return ExperimentAnswer.of(service_of(request).stop(number))
+@router.post("/{number}/stop", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
+def stop(number: Number, request: Request) -> Answer:
+    """Stop a running experiment: everyone sees the control's list, and nothing more is recorded."""
+    return experiment_answer(service_of(request).stop(number))
 
 
-@router.post("/{number}/clone", status_code=201, dependencies=ADMIN, responses=may(404, 409))
-def clone(number: Number, body: Changes, request: Request, response: Response) -> ExperimentAnswer:
-    """Make a draft of an experiment's settings with some changes, one version later."""
-    made = service_of(request).clone(number, body.given)
+@router.post(
+    "/{number}/clone", status_code=201, dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer
+)
+def clone(number: Number, body: ChangesBody, request: Request, response: Response) -> Answer:
+    """Create the next version of an experiment as a draft, with some settings changed."""
+    made = service_of(request).clone(number, body.model_dump(exclude_unset=True))
     response.headers["Location"] = f"{API}/experiments/{made.number}"
-    return ExperimentAnswer.of(made)
+    return experiment_answer(made)

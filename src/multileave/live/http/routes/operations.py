@@ -1,12 +1,12 @@
-"""Operations: whether the service lives, whether it is ready, and what it counts."""
+"""Routes for operations: liveness, readiness and metrics."""
 
 from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from multileave.live.http.auth import Allow, service_of
 from multileave.live.http.error_responses import NotReady
-from multileave.live.http.responses import StateAnswer
-from multileave.live.http.routes import may
+from multileave.live.http.responses import ServiceState
+from multileave.live.http.routes import errors
 from multileave.version import __version__
 
 __all__ = ["router"]
@@ -15,17 +15,17 @@ router = APIRouter(tags=["operations"])
 
 
 @router.get("/healthz")
-async def healthz() -> StateAnswer:
-    """Say that the process lives."""
-    return StateAnswer(status="ok", version=__version__)
+async def healthz() -> ServiceState:
+    """Return that the process is alive."""
+    return ServiceState(status="ok", version=__version__)
 
 
-@router.get("/readyz", responses=may(503))
-async def readyz(request: Request) -> StateAnswer:
-    """Say whether the service may be sent traffic: its kernels are compiled."""
+@router.get("/readyz", responses=errors(503))
+async def readyz(request: Request) -> ServiceState:
+    """Return whether the service is ready for traffic: its kernels are compiled."""
     if not service_of(request).ready:
-        raise NotReady("the kernels are being compiled; ask again in some seconds.")
-    return StateAnswer(status="ready", version=__version__)
+        raise NotReady("The kernels are being compiled. Try again in a few seconds.")
+    return ServiceState(status="ready", version=__version__)
 
 
 @router.get(
@@ -35,7 +35,7 @@ async def readyz(request: Request) -> StateAnswer:
     responses={200: {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def metrics(request: Request) -> Response:
-    """Return the metrics as Prometheus reads them; from this machine no key is needed."""
+    """Return the metrics for Prometheus; requests from this machine need no key."""
     service = service_of(request)
     page = request.app.state.metrics.page(service.experiments(), ready=service.ready)
     return Response(page, media_type=CONTENT_TYPE_LATEST)

@@ -1,12 +1,12 @@
-// Refreshes the live part of an experiment's page in place: what is unchanged stays the same element, so focus,
-// open details, scroll positions and typed text survive, and only a changed sentence is announced.
+// Refreshes the live part of an experiment's page in place. Unchanged elements stay, so focus, open details, scroll
+// positions and typed text survive, and only a changed sentence is announced.
 "use strict";
 (() => {
   const live = document.getElementById("live");
   const note = document.getElementById("refreshed");
   const pause = document.getElementById("pause");
   if (!live || !note || !pause) return;
-  const KEPT = new Set(["open", "value"]); // what the reader has changed stays
+  const KEPT = new Set(["open", "value"]); // keep what the reader has changed
   let paused = false;
   let timer = 0;
 
@@ -28,7 +28,7 @@
     return null;
   }
 
-  // What has an id is found again by it wherever it stands; the rest is paired in order.
+  // Elements with an id are matched by it wherever they are; the rest are paired in order.
   function children(old, fresh) {
     const wanted = new Set(Array.from(fresh.children, (child) => child.id).filter(Boolean));
     let here = old.firstChild;
@@ -68,7 +68,7 @@
     try {
       const answer = await fetch(live.dataset.live, { credentials: "same-origin", cache: "no-store" });
       if (answer.status === 401) {
-        note.textContent = "You are logged out. Load the page again to log in.";
+        note.textContent = "You are logged out. Reload the page to log in.";
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
@@ -79,7 +79,7 @@
         note.textContent = "Refreshed at " + new Date().toLocaleTimeString() + ".";
       }
     } catch {
-      note.textContent = "The service does not answer; trying again.";
+      note.textContent = "The service does not answer. Retrying.";
     }
     later();
   }

@@ -1,4 +1,4 @@
-"""How alembic runs the migrations: on the connection that the store hands over."""
+"""How alembic runs the migrations: on the connection that the store passes in."""
 
 from alembic import context
 

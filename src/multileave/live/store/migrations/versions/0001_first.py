@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make all tables."""
+    """Create all tables."""
     op.create_table(
         "api_keys",
         sa.Column("number", sa.Integer(), autoincrement=True, nullable=False),

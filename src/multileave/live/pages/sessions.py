@@ -1,7 +1,7 @@
-"""Viewers: who looks at a page, what they may do, and what every answer carries.
+"""Sessions: who looks at a page, what they may do, and how forms are protected.
 
-A session is a signed cookie that stands for a key. Forms carry a token that is tied to that cookie, or,
-before the login and where the service is open to all on this machine, to a random one of the visit.
+A session is a signed cookie that stands for an API key. Forms carry a token that is tied to that cookie or, before the
+login and on an open service, to a random cookie of the visit.
 """
 
 import secrets
@@ -38,7 +38,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who looks at a page: the key they came in with, or nobody, and the cookie that forms are tied to."""
+    """Who looks at a page: the key they logged in with, if any, and the cookie that forms are tied to."""
 
     service: Service
     key: Key | None
@@ -61,10 +61,10 @@ class Viewer:
 
 
 class PageRoute(APIRoute):
-    """A route for people: refusals are pages, a visitor without a session is sent to the login."""
+    """A route for people: errors are pages, and visitors without a session are sent to the login."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler with refusals rendered and headers set."""
+        """Return the handler, with errors rendered and headers set."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -73,7 +73,7 @@ class PageRoute(APIRoute):
             except Unauthorized as problem:
                 response = _to_login(request, problem)
             except MultileaveError as problem:
-                response = _refusal(request, problem)
+                response = _error_page(request, problem)
             response.headers.update(HEADERS)
             fresh = getattr(request.state, "fresh_visit", None)
             if fresh is not None:
@@ -89,7 +89,7 @@ def answer(request: Request, viewer: Viewer, template: str, *, status: int = 200
 
 
 def open_session(service: Service, response: Response, key: Key) -> None:
-    """Log in: keep a signed cookie that stands for a key."""
+    """Log in: set a signed cookie that stands for a key."""
     _set(service, response, SESSION, service.access.open_session(key), round(service.settings.session_hours * 3600))
 
 
@@ -124,7 +124,7 @@ def _reader(request: Request, visitor: Visitor) -> Viewer:
     if visitor.service.settings.open:
         check_open(request)
     if not visitor.reader:
-        raise Unauthorized("this page is behind a login. Log in with an admin or a read key.")
+        raise Unauthorized("This page requires a login. Log in with an admin or read key.")
     return visitor
 
 
@@ -133,7 +133,7 @@ Reader = Annotated[Viewer, Depends(_reader)]
 
 def _admin(reader: Reader) -> Viewer:
     if not reader.admin:
-        raise Forbidden("a read key may look and change nothing. Log in with an admin key.")
+        raise Forbidden("A read key cannot change anything. Log in with an admin key.")
     return reader
 
 
@@ -141,25 +141,25 @@ Admin = Annotated[Viewer, Depends(_admin)]
 
 
 async def _form(request: Request, visitor: Visitor) -> dict[str, str]:
-    """Return the fields of a form that was sent from one of our own pages, checked to be."""
+    """Return the fields of a form, after checking that one of our own pages sent it."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Invalid(f"the form came as {cut(kind or 'nothing')!r}; expected application/x-www-form-urlencoded.")
+        raise Invalid(f"The form has the type {cut(kind or 'none')!r}; expected application/x-www-form-urlencoded.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_FORM:
-            raise TooLarge(f"the form has over {MOST_FORM:,} bytes; at most that many are read. Shorten it.")
+            raise TooLarge(f"The form has over {MOST_FORM:,} bytes, the limit. Shorten it.")
     try:
         fields = parse_qsl(
             body.decode("ascii", "replace"), keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS
         )
     except ValueError:
-        raise Invalid(f"the form has over {MOST_FIELDS} fields; at most that many are read.") from None
+        raise Invalid(f"The form has over {MOST_FIELDS} fields, the limit.") from None
     form = dict(fields)
     token = form.pop("csrf", "")
     if not visitor.service.access.csrf_matches(visitor.cookie, token):
-        raise Forbidden("the form did not come from this page, or the page is of an earlier login. Load it again.")
+        raise Forbidden("The form was not sent from this page, or you have logged in again since. Reload the page.")
     return form
 
 
@@ -173,10 +173,8 @@ def _to_login(request: Request, problem: Problem) -> Response:
     return RedirectResponse("/login" if here == "/" else f"/login?next={here}", 303)
 
 
-def _refusal(request: Request, problem: MultileaveError) -> Response:
+def _error_page(request: Request, problem: MultileaveError) -> Response:
     status = problem.status if isinstance(problem, Problem) else Invalid.status
     titles = {Forbidden.status: "Not allowed", NotFound.status: "Not found", TooLarge.status: "Too large"}
-    title = titles.get(status, "Refused")
-    return answer(
-        request, _visitor(request), "refusal.html", status=status, title=title, message=cut(str(problem), 600)
-    )
+    title = titles.get(status, "Not possible")
+    return answer(request, _visitor(request), "error.html", status=status, title=title, message=cut(str(problem), 600))

@@ -1,7 +1,7 @@
-"""Logs: JSON lines, each with the id of the request it is about.
+"""Logging: JSON lines, each with the id of its request.
 
-A line holds the route as it is declared, never the address as it was sent; no key, cookie, unit, query or
-body; and of an error that was not foreseen its type and place, since its message may hold any of these.
+A line holds the route as declared, never the address as sent; no key, cookie, unit, query or body. Of an unexpected
+error it holds the type and the place, since the message may contain any of these.
 """
 
 import json
@@ -16,15 +16,15 @@ from typing import Any, TextIO
 
 from multileave.live.http.error_responses import printable
 
-__all__ = ["LOGGERS", "JsonLines", "configure", "log", "new_request_id", "request_id_from"]
+__all__ = ["LOGGERS", "JsonLines", "configure", "log", "request_id_from"]
 
 log = logging.getLogger("multileave.live")
-SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 LOGGERS = ("multileave.live", "uvicorn.error")
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON in ASCII."""
+    """Formats a log record as one line of JSON in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
-    """Write the logs of the service and of its server to a stream, stderr if none is given."""
+    """Write the logs of the service and its server to a stream, stderr by default."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines())
     for name in LOGGERS:
@@ -52,14 +52,9 @@ def configure(level: str, stream: TextIO | None = None) -> None:
 
 
 def request_id_from(header: bytes | None) -> str:
-    """Return the id a client gave its request if that is sane, a new one otherwise."""
-    if header is not None and SANE_ID.fullmatch(header):
+    """Return the id that a client gave its request if it is well-formed, or a new one."""
+    if header is not None and REQUEST_ID.fullmatch(header):
         return header.decode("ascii")
-    return new_request_id()
-
-
-def new_request_id() -> str:
-    """Return an id that no other request has."""
     return secrets.token_hex(8)
 
 

@@ -1,0 +1,193 @@
+"""Aggregation: adding new impressions and events to the tallies that verdicts are read from.
+
+Only impressions that changed are read, so a verdict costs what is new since the last one. What an impression
+contributed is stored with it; when a click arrives late or another page is requested, the old contribution is taken
+out and the new one put in. One process at a time aggregates an experiment, since it locks the tallies, and each step
+is one transaction: interrupted anywhere, it is as if it had not begun.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from multileave.impression import Impression
+from multileave.live.experiment import Definition, Experiment
+from multileave.live.store import aggregates
+from multileave.live.store.database import Connection, Store
+from multileave.live.store.impressions import delete, events_of, load_new, load_unit
+from multileave.live.store.times import now
+from multileave.methods import infer
+from multileave.outcome import Floats
+from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
+from multileave.stats.tally.health_counts import HealthCounts
+from multileave.stats.verdict.rules import Rules
+
+__all__ = ["Aggregator", "rules_of"]
+
+BATCH = 100  # impressions of a transaction: other writers wait for it
+NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressions of the last one
+
+
+def rules_of(definition: Definition) -> Rules:
+    """Return the rules of an experiment's verdict; it may be looked at continuously."""
+    return Rules(definition.confidence, interval="anytime")
+
+
+class Aggregator:
+    """Adds impressions of experiments to their tallies, and takes them out when they are deleted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def update(self, experiment: Experiment) -> int:
+        """Add everything that is new; return the number of impressions."""
+        total = 0
+        while count := self._step(experiment):
+            total += count
+            if count < BATCH:
+                break
+        return total
+
+    def tallies(self, connection: Connection, experiment: Experiment) -> dict[str, GroupedTally]:
+        """Return the tally of each action, as last updated."""
+        return _read_tallies(experiment.definition, aggregates.load_tallies(connection, experiment.number))
+
+    def remove_unit(self, connection: Connection, experiment: Experiment, unit: str) -> int:
+        """Delete a unit's impressions and events and take them out of the tallies; return how many impressions."""
+        change = _Change(self._store, connection, experiment)
+        rows = load_unit(connection, experiment.number, unit)
+        change.load_units([unit])
+        for row in rows:
+            change.replace(row, None)
+        change.save()
+        delete(connection, [row.id for row in rows])
+        aggregates.delete_unit(connection, experiment.number, unit)
+        return len(rows)
+
+    def _step(self, experiment: Experiment) -> int:
+        with self._store.read() as connection:
+            if not load_new(connection, experiment.number, 1):
+                return 0
+        with self._store.write() as connection:
+            change = _Change(self._store, connection, experiment)
+            rows = load_new(connection, experiment.number, BATCH, lock=True)
+            events = events_of(connection, [row.id for row in rows])
+            change.load_units(row.unit for row in rows)
+            for row in rows:
+                change.replace(row, events.get(bytes(row.id), []))
+            change.save()
+            if rows:
+                aggregates.mark_counted(connection, change.counted)
+                change.save_look()
+        return len(rows)
+
+
+class _Change:
+    """A change of an experiment's tallies, which are locked until its transaction ends."""
+
+    def __init__(self, store: Store, connection: Connection, experiment: Experiment) -> None:
+        self._store, self._connection, self._number = store, connection, experiment.number
+        self._definition = definition = experiment.definition
+        pairs = len(definition.rankers) * (len(definition.rankers) - 1) // 2
+        self._shape = (len(definition.actions), 1 + pairs)
+        self._tallies = _read_tallies(definition, aggregates.lock_tallies(store, connection, experiment.number))
+        self._units: dict[str, tuple[int, Floats]] = {}  # as stored
+        self._changed: dict[str, tuple[int, Floats]] = {}
+        self.counted: list[dict[str, Any]] = []
+
+    def load_units(self, units: Iterable[str]) -> None:
+        """Load the units whose impressions change."""
+        for unit, (count, sums) in aggregates.load_units(self._connection, self._number, units).items():
+            self._units[unit] = count, self._unpack(sums)
+
+    def replace(self, row: Any, events: Sequence[Any] | None) -> None:
+        """Replace what an impression contributed by what it says now; events is None if it is deleted."""
+        deleted, counted = events is None, row.counted_delivered > 0
+        if not row.payload:
+            self._count_fallback(row, -1 if deleted else 1)
+            return
+        # Everything that was drawn, with what was not delivered as unclicked: if users who stop decided how much of
+        # the draw is compared, a better ranker could lose (docs/theory.md, pages).
+        drawn = Impression.from_dict(json.loads(row.payload))
+        before = self._unpack(row.counted)
+        after = self._contribution(drawn, events) if events else np.zeros(self._shape)
+        health = None
+        if deleted and counted:
+            health = HealthCounts(len(drawn.rankers))
+            health.add(drawn, drawn.rankers)
+        for place, tally in enumerate(self._tallies.values()):
+            out, into = before[place, 1:], after[place, 1:]
+            tally.squares = np.maximum(tally.squares + into * into - out * out, 0.0)
+            if health is not None:
+                tally.evidence.merge(health, -1)
+            if not counted and not deleted:
+                tally.evidence.add(drawn, tally.rankers)
+            if counted:
+                tally.evidence.add_clicks(int(before[place, 0]), -1)
+            if not deleted:
+                tally.evidence.add_clicks(int(after[place, 0]))
+        count, sums = self._changed.get(row.unit) or self._units.get(row.unit) or (0, np.zeros(self._shape))
+        self._changed[row.unit] = count + (not deleted) - counted, sums + after - before
+        contribution = after.tobytes() if after.any() else None
+        self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": contribution})
+
+    def save(self) -> None:
+        """Store the units and the tallies."""
+        for unit, changed in self._changed.items():
+            for place, tally in enumerate(self._tallies.values()):
+                tally.change(_unit_row(self._units.get(unit), place), _unit_row(changed, place))
+        packed = {unit: (count, sums.tobytes()) for unit, (count, sums) in self._changed.items()}
+        aggregates.save_units(self._store, self._connection, self._number, packed)
+        state = json.dumps({action: tally.to_dict() for action, tally in self._tallies.items()})
+        aggregates.save_tallies(self._connection, self._number, state)
+
+    def save_look(self) -> None:
+        """Store the preferences as they are now, if there are enough more impressions than at the last look."""
+        first = next(iter(self._tallies.values()))
+        last = aggregates.last_look(self._connection, self._number)
+        if first.units < 2 or (last is not None and first.impressions < max(last + 1, last * NEXT_LOOK)):
+            return
+        verdicts = {action: tally.verdict(rules_of(self._definition)) for action, tally in self._tallies.items()}
+        state = {
+            action: [first.units, [[pair.preference, pair.low, pair.high] for pair in verdict.pairs]]
+            for action, verdict in verdicts.items()
+        }
+        aggregates.insert_look(
+            self._store, self._connection, self._number, first.impressions, now(), json.dumps(state)
+        )  # fmt: skip
+
+    def _count_fallback(self, row: Any, times: int) -> None:
+        if (times > 0) == (row.counted_delivered > 0):
+            return
+        for tally in self._tallies.values():
+            health = HealthCounts(len(tally.rankers))
+            health.add_fallback(json.loads(row.missing), tally.rankers)
+            tally.evidence.merge(health, times)
+        self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": None})
+
+    def _contribution(self, impression: Impression, events: Iterable[Any]) -> Floats:
+        """Return clicks and preferences by pair for each action."""
+        found = np.zeros(self._shape)
+        pinned = {position for position, _ in impression.pinned}
+        for place, action in enumerate(self._definition.actions):
+            clicked = {e.position for e in events if self._definition.counts(e.action, e.dwell, action)} - pinned
+            if clicked:
+                found[place, 0] = len(clicked)
+                found[place, 1:] = pairs_of(infer(impression, positions=clicked).preferences)
+        return found
+
+    def _unpack(self, raw: bytes | None) -> Floats:
+        return np.zeros(self._shape) if raw is None else np.frombuffer(raw, dtype=np.float64).reshape(self._shape)
+
+
+def _read_tallies(definition: Definition, state: str | None) -> dict[str, GroupedTally]:
+    if not state:
+        return {action: GroupedTally(definition.rankers) for action in definition.actions}
+    read = json.loads(state)
+    return {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
+
+
+def _unit_row(unit: tuple[int, Floats] | None, place: int) -> UnitRow | None:
+    return None if unit is None else UnitRow(unit[0], int(unit[1][place, 0]), unit[1][place, 1:])

@@ -1,0 +1,214 @@
+"""Definition: the settings of an experiment, each described once.
+
+Everything else follows from the fields of `Definition`: the body of POST /experiments, the changes of PATCH and
+clone, the answer of GET, OpenAPI, the form, the list of settings on the page, and the stored JSON. A new setting
+is a new field here.
+"""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic_core import PydanticCustomError
+
+from multileave.errors import MethodError, nearest
+from multileave.live.errors import Invalid, sentence_of
+from multileave.methods import get_method
+
+__all__ = ["DAY", "FIELDSETS", "Definition", "Input", "Name", "check_name"]
+
+MOST_SHOWN = 1000
+LONGEST_NAME = 100
+DAY = 86_400.0
+SATISFIED = "satisfied"
+FIELDSETS = COMPARISON, TRAFFIC, STATISTICS, STORAGE = (
+    "Comparison", "Traffic", "Method and statistics", "Storage and privacy",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Input:
+    """How a form asks for a setting.
+
+    unit: what people type it in. factor: how many of these are one as stored. hint: instead of the description.
+    """
+
+    label: str
+    fieldset: str
+    unit: str = ""
+    factor: float = 1.0
+    hint: str = ""
+
+
+def check_name(value: str) -> str:
+    """Return a name, or raise an error for anything but 1 to 100 printable characters."""
+    printable = not any(unicodedata.category(c) in ("Cc", "Cs", "Cn", "Zl", "Zp") for c in value)
+    if not value.strip() or len(value) > LONGEST_NAME or not printable:
+        raise PydanticCustomError("name", f"Name should have 1 to {LONGEST_NAME} printable characters")
+    return value
+
+
+def _check_different(values: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(values)) < len(values):
+        raise PydanticCustomError("repeated", "List should name each entry only once")
+    return values
+
+
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(check_name)]
+Names = tuple[Name, ...]
+
+EXAMPLE: dict[str, Any] = {
+    "name": "new ranker for the shop", "rankers": ["bm25", "dense", "ltr"], "control": "bm25", "method": "recommended",
+    "k": 10, "actions": ["click", "purchase"], "confidence": 0.95, "share": 0.1,
+}  # fmt: skip
+
+
+@checked_dataclass(
+    frozen=True,
+    config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}),
+)
+class Definition:
+    """The settings of an experiment."""
+
+    name: Annotated[Name, Field(description="What people call the experiment."), Input("Name", COMPARISON)]
+    rankers: Annotated[
+        Names,
+        Field(
+            strict=False,
+            min_length=2,
+            max_length=100,
+            description="Names of the rankers, as your application sends them.",
+        ),
+        AfterValidator(_check_different),
+        Input("Rankers", COMPARISON),
+    ]
+    control: Annotated[
+        str,
+        Field(description="The ranker whose list everyone outside the experiment sees; the first one if left empty."),
+        Input("Control", COMPARISON),
+    ] = ""
+    method: Annotated[
+        str,
+        Field(max_length=200, description="The comparison method with its parameters, such as pm(tau=3.0)."),
+        Input("Method", STATISTICS),
+    ] = "recommended"
+    k: Annotated[
+        int, Field(ge=1, le=MOST_SHOWN, description="How many results each page shows."),
+        Input("Results per page", STATISTICS),
+    ] = 10  # fmt: skip
+    pages: Annotated[
+        int,
+        Field(ge=1, le=MOST_SHOWN, description="Pages drawn at once, for users who go beyond the first."),
+        Input("Pages", STATISTICS),
+    ] = 1
+    actions: Annotated[
+        Names,
+        Field(
+            strict=False,
+            min_length=1,
+            max_length=16,
+            description="User actions that count, each with its own verdict; the first is the primary one. "
+            "'satisfied' is a click with enough dwell time.",
+        ),
+        AfterValidator(_check_different),
+        Input("Actions", STATISTICS),
+    ] = ("click",)
+    dwell: Annotated[
+        float,
+        Field(ge=0.0, le=DAY, description="Seconds on a document after which a click counts as satisfied."),
+        Input("Dwell time", STATISTICS, "seconds"),
+    ] = 30.0
+    unit: Annotated[
+        Name, Field(description="The randomization unit, in one word: user or session."), Input("Unit", STATISTICS)
+    ] = "user"
+    confidence: Annotated[
+        float,
+        Field(gt=0.0, lt=1.0, description="Confidence level of intervals and verdicts."),
+        Input("Confidence level", STATISTICS, "%", 100.0),
+    ] = 0.95
+    window: Annotated[
+        float,
+        Field(
+            ge=1.0, le=366 * DAY,
+            description="Seconds for which the same request stays the same impression and events are accepted.",
+        ),
+        Input(
+            "Window", STORAGE, "hours", 1 / 3600,
+            "How long the same request stays the same impression and events are accepted.",
+        ),
+    ] = DAY  # fmt: skip
+    group: Annotated[
+        Name | None,
+        Field(description="No unit takes part in two running experiments of the same group."),
+        Input("Exclusion group", TRAFFIC),
+    ] = None
+    share: Annotated[
+        float,
+        Field(ge=0.0, le=1.0, description="Share of the units that take part; can be changed during the experiment."),
+        Input("Share of units", TRAFFIC, "%", 100.0),
+    ] = 1.0
+    hash_units: Annotated[
+        bool, Field(description="Store a keyed hash (HMAC) of each unit, never the unit itself."),
+        Input("Hash units", STORAGE),
+    ] = True  # fmt: skip
+    keep_queries: Annotated[
+        bool, Field(description="Store query texts and show them with recent impressions."),
+        Input("Store queries", STORAGE),
+    ] = False  # fmt: skip
+    retention_days: Annotated[
+        Annotated[float, Field(ge=0.0, le=36_500.0)] | None,
+        Field(description="Days until impressions and events are deleted; verdicts still count them. Empty: never."),
+        Input("Retention", STORAGE, "days"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if not self.control:
+            object.__setattr__(self, "control", self.rankers[0])
+        if self.control not in self.rankers:
+            raise Invalid(
+                f"control is {self.control[:LONGEST_NAME]!r}; expected one of the rankers: {', '.join(self.rankers)}."
+                f"{nearest(self.control, self.rankers)}"
+            )
+        try:
+            method = get_method(self.method)
+            method.check_rankers(len(self.rankers))
+        except MethodError as error:
+            raise Invalid(str(error)) from None
+        object.__setattr__(self, "method", method.spelled)
+        if self.k * self.pages > MOST_SHOWN:
+            raise Invalid(
+                f"k times pages is {self.k * self.pages}; at most {MOST_SHOWN} results are drawn. Reduce k or pages."
+            )
+
+    def accepts(self, action: str) -> bool:
+        """Whether events of an action count for anything."""
+        return action in self.actions or (action == "click" and SATISFIED in self.actions)
+
+    def counts(self, event_action: str, dwell: float | None, action: str) -> bool:
+        """Whether an event counts for an action."""
+        if action == SATISFIED and event_action == "click":
+            return dwell is not None and dwell >= self.dwell
+        return event_action == action
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the definition as plain values that JSON can hold."""
+        return {**asdict(self), "rankers": list(self.rankers), "actions": list(self.actions)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Definition":
+        """Return the definition that `to_dict` wrote, or that a form or a client sent, checked."""
+        known = [field.name for field in fields(cls)]
+        for name in data:
+            if name not in known:
+                raise Invalid(f"There is no setting {name!r}; there are {', '.join(known)}.{nearest(name, known)}")
+        try:
+            return cls(**data)
+        except ValidationError as error:
+            raise Invalid(sentence_of(error)) from None
+
+    def changed(self, **changes: Any) -> "Definition":
+        """Return a definition with some settings changed, checked."""
+        return self.from_dict({**self.to_dict(), **changes})

@@ -1,0 +1,98 @@
+"""Aggregates in the store: the sums of each unit, the tallies that verdicts are read from, and their history."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from multileave.live.store.database import Store
+from multileave.live.store.tables import impressions, ledgers, looks, units
+
+__all__ = [
+    "delete_unit",
+    "insert_look",
+    "last_look",
+    "load_looks",
+    "load_tallies",
+    "load_units",
+    "lock_tallies",
+    "mark_counted",
+    "save_tallies",
+    "save_units",
+]
+
+
+def load_tallies(connection: Connection, experiment: int) -> str | None:
+    """Return the tallies of an experiment as JSON, None if there are none yet."""
+    query = sa.select(ledgers.c.state).where(ledgers.c.experiment == experiment)
+    return connection.execute(query).scalar_one_or_none()
+
+
+def lock_tallies(store: Store, connection: Connection, experiment: int) -> str:
+    """Return the tallies as JSON, locked until the transaction ends; empty if there are none yet."""
+    connection.execute(store.insert(ledgers).values(experiment=experiment, state="").on_conflict_do_nothing())
+    query = sa.select(ledgers.c.state).where(ledgers.c.experiment == experiment).with_for_update()
+    return str(connection.execute(query).scalar_one())
+
+
+def save_tallies(connection: Connection, experiment: int, state: str) -> None:
+    """Store the tallies."""
+    connection.execute(sa.update(ledgers).where(ledgers.c.experiment == experiment).values(state=state))
+
+
+def load_units(connection: Connection, experiment: int, wanted: Iterable[str]) -> dict[str, tuple[int, bytes]]:
+    """Return the impressions and the sums of some units."""
+    query = sa.select(units.c.unit, units.c.impressions, units.c.sums).where(
+        units.c.experiment == experiment, units.c.unit.in_(sorted(set(wanted)))
+    )
+    return {row.unit: (row.impressions, row.sums) for row in connection.execute(query)}
+
+
+def save_units(store: Store, connection: Connection, experiment: int, changed: Mapping[str, tuple[int, bytes]]) -> None:
+    """Store the impressions and the sums of some units."""
+    if not changed:
+        return
+    rows = [
+        {"experiment": experiment, "unit": unit, "impressions": count, "sums": sums}
+        for unit, (count, sums) in sorted(changed.items())
+    ]
+    insert = store.insert(units)
+    new = {"impressions": insert.excluded.impressions, "sums": insert.excluded.sums}
+    connection.execute(insert.on_conflict_do_update(index_elements=["experiment", "unit"], set_=new), rows)
+
+
+def delete_unit(connection: Connection, experiment: int, unit: str) -> None:
+    """Delete the sums of a unit."""
+    connection.execute(sa.delete(units).where(units.c.experiment == experiment, units.c.unit == unit))
+
+
+def mark_counted(connection: Connection, counted: Sequence[dict[str, Any]]) -> None:
+    """Store what impressions contributed: rows of key, now_delivered and now_counted."""
+    if not counted:
+        return
+    statement = sa.update(impressions).where(impressions.c.id == sa.bindparam("key"))
+    values: dict[str, Any] = {
+        "counted_delivered": sa.bindparam("now_delivered"),
+        "counted": sa.bindparam("now_counted"),
+    }
+    connection.execute(statement.values(dirty=False, **values), counted)
+
+
+def last_look(connection: Connection, experiment: int) -> int | None:
+    """Return the number of impressions at the last look."""
+    query = sa.select(sa.func.max(looks.c.impressions)).where(looks.c.experiment == experiment)
+    found: int | None = connection.execute(query).scalar_one()
+    return found
+
+
+def insert_look(store: Store, connection: Connection, experiment: int, impressions: int, at: int, state: str) -> None:
+    """Store a look."""
+    row = {"experiment": experiment, "impressions": impressions, "at": at, "state": state}
+    connection.execute(store.insert(looks).values(row).on_conflict_do_nothing())
+
+
+def load_looks(connection: Connection, experiment: int) -> Sequence[Any]:
+    """Return all looks, oldest first."""
+    query = sa.select(looks).where(looks.c.experiment == experiment).order_by(looks.c.impressions)
+    return connection.execute(query).all()
