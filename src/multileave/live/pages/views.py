@@ -48,6 +48,7 @@ from multileave.live.pages.sessions import (
     open_session,
 )
 from multileave.live.records import Look, Role
+from multileave.methods import get_method
 
 __all__ = ["pages"]
 
@@ -174,8 +175,15 @@ def impression(request: Request, reader: Reader, key: str, asked: Experiment = A
     if not key.isprintable() or len(key) > LONGEST_KEY:
         raise NotFound("There is no such impression in this experiment.")
     detail = reader.service.impression(asked.number, key)
-    words = {"method": get_method(detail.method), "sentence": preference_sentence(detail)}
-    return answer(request, reader, "impression.html", experiment=asked, detail=detail, **words)
+    return answer(
+        request,
+        reader,
+        "impression.html",
+        experiment=asked,
+        detail=detail,
+        method=get_method(detail.method),
+        sentence=preference_sentence(detail),
+    )
 
 
 @pages.get("/experiments/{number:int}/edit")
