@@ -36,8 +36,8 @@ def check(
     returned: Annotated[
         str | None,
         typer.Option(
-            help="Number of documents each ranker returns, from the top of its ranking; the whole rankings decide which "
-            "ranker is better. 'any' for every length. All by default.",
+            help="Number of documents each ranker returns, from the top of its ranking; the whole rankings decide "
+            "which ranker is better. 'any' for every length. All by default.",
             show_default=False,
         ),
     ] = None,

@@ -2,8 +2,9 @@
 
 A list: at each rank a ranker is drawn, with replacement, among those with documents left, and adds its best document
 that is not yet in the list. So every document shown is the top of what some ranker has left. From `samples` distinct
-lists of this kind one is shown, with probabilities p_l that make the comparison fair and sensitive. With c_ir the
-credit of ranker r for a click on rank i of the list, 1/rank or -rank in r's ranking, p solves a lexicographic programme:
+lists of this kind one is shown, with probabilities p_l that make the comparison fair and sensitive. Let c_ir be the
+credit of ranker r for a click on rank i of the list, 1/rank or -rank in r's ranking. Then p solves a lexicographic
+programme:
 
     (1) the least sum over prefixes i and rankers r of (sum over l of p_l (C_lir - mean over r))^2, with
         C_lir the sum of c_jr over j <= i: users who click at random down to any rank prefer no ranker;
