@@ -141,7 +141,7 @@ def test_k_larger_than_what_there_is_gives_a_shorter_list():
         (data(ranks=[[1, 2], [1]]), "'ranks' is"),
         (data(ranks=[[1, 2, 99], [2, 3, 0], [3, 1, 0]]), "no rank beyond a ranking's length"),
         (data(ranks=[[1, 2, 1], [1, 3, 0], [3, 1, 0]]), "every rank once in a ranking"),
-        (data(ranks=[[1, 2, 1], [0, 0, 0], [3, 1, 0]]), "every document in one ranking or more"),
+        (data(ranks=[[1, 2, 1], [0, 0, 0], [3, 1, 0]]), "every document in at least one ranking"),
         (data(ranks=[[1.5, 2, 1], [1, 3, 0], [3, 1, 0]]), "'ranks' is"),
         (data(note=[1, 2]), "'note' is"),
         (data(note=[1, 2, 2**40]), "'note' is"),

@@ -159,84 +159,75 @@ def _read(data: Mapping[str, Any]) -> Impression:
             f"'version' is {version!r}; expected {FORMAT_VERSION}. Pass a dictionary written by Impression.to_dict."
         )
     rankers = tuple(_field(data, "rankers", list))
-    if len(rankers) < 2 or not all(isinstance(name, str) for name in rankers) or len(set(rankers)) < len(rankers):
-        raise _malformed("rankers", "two or more distinct names", data)
+    named = all(isinstance(name, str) for name in rankers)
+    _require(data, "rankers", named and 2 <= len(rankers) == len(set(rankers)), "two or more distinct names")
     method = _field(data, "method", str)
     k = _field(data, "k", int)
-    if k < 0:
-        raise _malformed("k", "an integer of at least 0", data)
+    _require(data, "k", k >= 0, "an integer of at least 0")
     shown = tuple(_field(data, "shown", list))
     hidden = tuple(_field(data, "hidden", list))
     documents = (*shown, *hidden)
-    if not all(isinstance(d, str | int | float | bool | None) for d in documents):
-        raise _malformed("shown", "document ids that are strings or numbers", data)
-    if len(set(documents)) < len(documents):
-        raise _malformed("shown", "every document once", data)
+    plain = all(isinstance(d, str | int | float | bool | None) for d in documents)
+    _require(data, "shown", plain, "document ids that are strings or numbers")
+    _require(data, "shown", len(set(documents)) == len(documents), "every document once")
     pinned = tuple(_pin(pin, shown, data) for pin in _field(data, "pinned", list))
-    if len({position for position, _ in pinned}) < len(pinned):
-        raise _malformed("pinned", "every position once", data)
+    _require(data, "pinned", len({position for position, _ in pinned}) == len(pinned), "every position once")
     drawn = len(documents) - len(pinned)
-    if drawn - len(hidden) > k:
-        raise _malformed("k", f"at least the {drawn - len(hidden)} documents shown", data)
+    visible = drawn - len(hidden)
+    _require(data, "k", visible <= k, f"at least the {visible} documents shown")
     lengths = _integers(data, "lengths", (len(rankers),), 0)
     ranks = _integers(data, "ranks", (drawn, len(rankers)), 0)
     if ranks.size:
-        if (ranks > lengths).any():
-            raise _malformed("ranks", "no rank beyond a ranking's length", data)
-        if not ranks.any(axis=1).all():
-            raise _malformed("ranks", "every document in one ranking or more", data)
-        for column in ranks.T:
-            present = column[column > 0]
-            if len(np.unique(present)) < len(present):
-                raise _malformed("ranks", "every rank once in a ranking", data)
+        _require(data, "ranks", bool((ranks <= lengths).all()), "no rank beyond a ranking's length")
+        _require(data, "ranks", bool(ranks.any(axis=1).all()), "every document in at least one ranking")
+        present = [column[column > 0] for column in ranks.T]
+        _require(data, "ranks", all(len(np.unique(p)) == len(p) for p in present), "every rank once in a ranking")
         ranks[ranks == 0] = ABSENT
     note = _integers(data, "note", (drawn,), -1)
     stat = _field(data, "stat", list)
-    if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat):
-        raise _malformed("stat", "numbers", data)
+    _require(data, "stat", all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat), "numbers")
     return Impression(rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat))
 
 
 def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
     if name not in data:
         raise ImpressionError(
-            f"the impression has no {name!r} (it has {', '.join(map(repr, data)) or 'nothing'}); expected a "
-            f"{kind.__name__}. Is this a dictionary written by Impression.to_dict?"
+            f"The impression has no {name!r}, only {', '.join(map(repr, data)) or 'nothing'}; expected a "
+            f"{kind.__name__}. Pass a dictionary written by Impression.to_dict."
         )
     value = data[name]
     if kind is list and isinstance(value, tuple):
         return list(value)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _malformed(name, f"a {kind.__name__}", data)
+    _require(data, name, isinstance(value, kind) and not isinstance(value, bool), f"a {kind.__name__}")
     return value
 
 
 def _pin(pin: Any, shown: tuple[Hashable, ...], data: Mapping[str, Any]) -> tuple[int, Hashable]:
     right = isinstance(pin, list | tuple) and len(pin) == 2 and type(pin[0]) is int
-    if not right or not 0 <= pin[0] < len(shown) or shown[pin[0]] != pin[1]:
-        raise _malformed("pinned", "[position, document] for positions of 'shown'", data)
+    right = right and 0 <= pin[0] < len(shown) and shown[pin[0]] == pin[1]
+    _require(data, "pinned", right, "[position, document] for positions of 'shown'")
     return pin[0], pin[1]
 
 
 def _integers(data: Mapping[str, Any], name: str, shape: tuple[int, ...], least: int) -> Ints:
     value = _field(data, name, list)
-    empty = not value and name != "lengths"
-    if empty:
+    if not value and name != "lengths":
         return np.zeros((0, *shape[1:]), dtype=np.int32)
     try:
         array = np.array(value)
     except ValueError:
         array = np.zeros(0)
     right = array.shape == shape and array.dtype.kind in "iu"
-    if not right or array.min(initial=least) < least or array.max(initial=0) > ABSENT:
-        raise _malformed(name, f"integers from {least}, shape {shape}", data)
+    right = right and array.min(initial=least) >= least and array.max(initial=0) <= ABSENT
+    _require(data, name, right, f"integers from {least}, shape {shape}")
     return np.ascontiguousarray(array, dtype=np.int32)
 
 
-def _malformed(name: str, expected: str, data: Mapping[str, Any]) -> ImpressionError:
-    found = repr(data[name])
-    found = found if len(found) <= 80 else found[:77] + "..."
-    return ImpressionError(
-        f"The impression's {name!r} is {found}; expected {expected}. "
-        "Pass a dictionary written by Impression.to_dict, unchanged."
-    )
+def _require(data: Mapping[str, Any], name: str, holds: bool, expected: str) -> None:
+    if not holds:
+        found = repr(data[name])
+        found = found if len(found) <= 80 else found[:77] + "..."
+        raise ImpressionError(
+            f"The impression's {name!r} is {found}; expected {expected}. "
+            "Pass a dictionary written by Impression.to_dict, unchanged."
+        )

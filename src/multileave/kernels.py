@@ -23,6 +23,7 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -227,19 +228,15 @@ def _writable(directory: str) -> Path | None:
     return Path(directory)
 
 
-class _numba_cache:
+@contextmanager
+def _numba_cache(config: Any, directory: Path | None) -> Iterator[None]:
     """Point Numba's cache to a directory while one function is declared."""
-
-    def __init__(self, config: Any, directory: Path | None) -> None:
-        self.config, self.directory = config, directory
-
-    def __enter__(self) -> None:
-        self.before = self.config.CACHE_DIR
-        if self.directory is not None:
-            self.config.CACHE_DIR = str(self.directory)
-
-    def __exit__(self, *error: object) -> None:
-        self.config.CACHE_DIR = self.before
+    before = config.CACHE_DIR
+    config.CACHE_DIR = before if directory is None else str(directory)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
 
 
 @functools.cache

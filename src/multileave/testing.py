@@ -1,21 +1,21 @@
-"""The contract: what every method, ours or a user's own, must keep.
+"""The contract that every method must pass, ours or a user's own.
 
     from multileave.testing import check_method
-    check_method("ppm")          # or an instance; raises ContractError with the case that breaks it
+    check_method("ppm")          # or an instance; raises ContractError with the case that fails
 
 Checked on many random rankings of equal and unequal lengths:
 
     value          str(method) and its full spelling parse back to an equal method
-    list           at most k documents, none twice, none that no ranker returned, as many as there are
-    considerate    no document above the best rank any ranker gives it, where the method claims that
+    list           k documents, or all if there are fewer; none twice, and none that no ranker returned
+    considerate    if the method claims it: no document above the best rank that any ranker gives it
     deterministic  the same seed draws the same list; lists and arrays of ids draw the same
     names          renaming documents or rankers changes nothing else
     antisymmetric  P[n, m] = -P[m, n]
     no clicks      no preference
     serialisable   an impression read back from JSON is equal and infers the same
-    pinned         pinned documents stand where they were put and count for nothing
-    reads below    where the method says how many documents below the last click count: no others do
-    definition     where the method has one: lists have their probability, scores are equal
+    pinned         pinned documents stay in place and count for nothing
+    reads below    if the method says how many documents below the last click count: no others do
+    definition     if the method has one: drawn lists have a probability, scores are equal
 """
 
 import json
@@ -60,7 +60,7 @@ def check_method(method: str | Method, *, cases: int = 60, seed: int = 0) -> tup
 
 
 def random_rankings(cases: int, *, seed: int, most_rankers: int | None = None) -> Iterator[Case]:
-    """Yield (rankings, k, seed): small and large, of equal and of unequal lengths, alike and different."""
+    """Yield (rankings, k, seed): small and large, of equal and unequal lengths, similar and different."""
     rng = np.random.default_rng(seed)
     for case in range(cases):
         rankers = int(rng.integers(2, min(most_rankers or 6, 6) + 1))
@@ -93,7 +93,7 @@ def _check_list(method: Method, case: Case) -> str | None:
     if len(set(shown)) < len(shown) or not set(shown) <= known:
         return f"shown {shown} holds a document twice or one that no ranker returned"
     if len(shown) != min(k, len(known)):
-        return f"shown {shown} has {len(shown)} documents, where {min(k, len(known))} can be shown"
+        return f"shown {shown} has {len(shown)} documents, and {min(k, len(known))} could be shown"
     return None
 
 
@@ -102,7 +102,7 @@ def _check_considerate(method: Method, case: Case) -> str | None:
     for rank, document in enumerate(method.combine(rankings, k, seed=seed).drawn, 1):
         best = min(ranking.index(document) + 1 for ranking in rankings.values() if document in ranking)
         if best > rank:
-            return f"document {document!r} stands at rank {rank}, and no ranker places it above {best}"
+            return f"document {document!r} is shown at rank {rank}, and no ranker places it above {best}"
     return None
 
 

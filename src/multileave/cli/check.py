@@ -1,4 +1,4 @@
-"""`multileave check`: the paper's Table 1, computed."""
+"""`multileave check`: the properties of methods, as in the paper's Table 1."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,38 +18,39 @@ __all__ = ["check"]
 
 def check(
     methods: Annotated[
-        list[str] | None, typer.Argument(help="Methods such as ppm or \"ppm(pairs='all')\"; all by default.")
+        list[str] | None, typer.Argument(help="Methods, such as ppm or \"ppm(pairs='all')\"; all by default.")
     ] = None,
-    documents: Annotated[int, typer.Option(help="All rankings of 2 to this many documents.")] = 3,
-    rankers: Annotated[int, typer.Option(help="How many rankers there are.")] = 3,
-    k: Annotated[int | None, typer.Option(help="How many documents are shown; every k by default.")] = None,
+    documents: Annotated[int, typer.Option(help="Check all rankings of 2 to this many documents.")] = 3,
+    rankers: Annotated[int, typer.Option(help="Number of rankers.")] = 3,
+    k: Annotated[int | None, typer.Option(help="Number of documents shown; every k by default.")] = None,
     user: Annotated[
         str,
         typer.Option(
-            help="Whose clicks a better ranker must win under: independent (all users with independent clicks), "
-            "perfect, navigational, informational or random."
+            help="Users for whom a better ranker must win: independent (all users with independent clicks), perfect, "
+            "navigational, informational or random."
         ),
     ] = "independent",
     search: Annotated[
-        int | None, typer.Option(help="Try this many random and mutated instances instead of all.")
+        int | None, typer.Option(help="Try this many random and mutated instances instead of all instances.")
     ] = None,
     returned: Annotated[
         str | None,
         typer.Option(
-            help="How many documents each ranker returns, the top of its ranking, while the whole rankings say who is "
-            "better; 'any' for every length. All by default.",
+            help="Number of documents each ranker returns, from the top of its ranking; the whole rankings decide "
+            "which ranker is better. 'any' for every length. All by default.",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of a search.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; by default one per core.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the search.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Number of processes; one per core by default.")] = 0,
     reorder: Annotated[
-        bool, typer.Option("--reorder", help="Take instances that differ in the order of their rankers as one: faster.")
+        bool,
+        typer.Option("--reorder", help="Faster: treat instances that differ only in the order of rankers as one."),
     ] = False,
     loads: Load = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Decide exactly whether methods are considerate, unbiased, faithful and clone-proof: the paper's Table 1."""
+    """Decide exactly whether methods are considerate, unbiased, faithful and clone-proof, as in the paper's Table 1."""
     from multileave.methods.base import get_method
     from multileave.methods.base import methods as registered
     from multileave.theory import check as decide
@@ -58,14 +59,13 @@ def check(
     number = int(returned) if returned is not None and returned.isdecimal() else returned
     chosen = [get_method(spec) for spec in methods or registered()]
     reports = []
-    with _progress(len(chosen)) as watch:
+    with _progress() as watch:
         for method in chosen:
-            reports.append(
-                decide(
-                    method, documents, rankers, k, user, search, seed,
-                    jobs=jobs or os.cpu_count() or 1, reorder=reorder, progress=watch(str(method)), returned=number,
-                )
+            report = decide(
+                method, documents, rankers, k, user, search, seed,
+                jobs=jobs or os.cpu_count() or 1, reorder=reorder, progress=watch(str(method)), returned=number,
             )  # fmt: skip
+            reports.append(report)
     if as_json:
         print_json({"reports": [report.to_dict() for report in reports]})
     else:
@@ -73,8 +73,8 @@ def check(
 
 
 @contextmanager
-def _progress(methods: int) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """Show a bar on stderr; yield what names a method and gives the function that moves its bar."""
+def _progress() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Show progress on stderr; yield a function that adds a bar for a method and returns its callback."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -85,7 +85,7 @@ def _progress(methods: int) -> Iterator[Callable[[str], Callable[[int, int], Non
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    # No thread of its own: the check forks.
+    # Without a refresh thread, as the check forks.
     with Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
     ) as bar:
@@ -118,9 +118,7 @@ def _print_table(reports: "list[Report]") -> None:
         table.add_row(escape(report.method), *(_cell(report, finding) for finding in report.findings))
     console.print(table)
     if first.searched:
-        console.print(
-            f"[dim]Searched among instances of {first.documents} documents and {first.rankers} rankers.[/dim]"
-        )
+        console.print(f"[dim]Searched instances of {first.documents} documents and {first.rankers} rankers.[/dim]")
     for report in reports:
         for line in _remarks(report):
             console.print(f"[dim]{escape(line)}[/dim]")
@@ -134,7 +132,7 @@ def _cell(report: "Report", finding: "Finding") -> str:
             return f"[red]no[/red]: {escape(str(finding.counterexample))}"
         return f"[red]no[/red], {finding.violations:,} of {finding.instances:,}: {escape(str(finding.counterexample))}"
     if finding.covers.startswith("nobody"):
-        return "not asked"
+        return "not checked"
     if report.searched:
         return f"no violation found in {report.searched:,} instances"
     size = f"holds for all <= {report.documents} documents, {report.rankers} rankers"
@@ -143,12 +141,12 @@ def _cell(report: "Report", finding: "Finding") -> str:
 
 def _remarks(report: "Report") -> Iterator[str]:
     if not report.exact:
-        yield f"{report.method} has no definition; not exact: {report.draws:,} simulated draws per instance."
+        yield f"{report.method} has no definition, so this is not exact: {report.draws:,} simulated draws per instance."
     if not report.pareto.covers.startswith("nobody"):
-        yield f"{report.method}: Pareto speaks of {report.pareto.covers}; unbiased of {report.unbiased.covers}."
+        yield f"{report.method}: Pareto applies to {report.pareto.covers}; unbiased to {report.unbiased.covers}."
     if report.infeasible:
         names: dict[Any, list[int]] = {}
         for rankings, k in report.infeasible:
             names.setdefault(" / ".join("".join(map(str, ranking)) for ranking in rankings), []).append(k)
         listed = "; ".join(f"{rankings} (k={', '.join(map(str, ks))})" for rankings, ks in names.items())
-        yield f"{report.method} is infeasible for {len(names)} sets of rankings, left out above: {listed}."
+        yield f"{report.method} is infeasible for {len(names)} sets of rankings, which are left out above: {listed}."

@@ -1,4 +1,4 @@
-"""`multileave methods`: what there is, and what is known of it."""
+"""`multileave methods`: the comparison methods and their properties."""
 
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ __all__ = ["describe", "methods"]
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List the comparison methods and what is known of each."""
+    """List the comparison methods and their properties."""
     from multileave.methods.base import methods as registered
 
     described = [describe(method) for method in registered().values()]
@@ -27,7 +27,7 @@ def methods(
 
 
 def describe(method: "type[Method]") -> dict[str, Any]:
-    """Return what is known of a method as plain values."""
+    """Return the facts about a method as plain values."""
     return {
         "name": method.name,
         "title": method.title,
@@ -78,7 +78,7 @@ def _print_table(described: list[dict[str, Any]]) -> None:
     console.print(table)
     console.print(
         "[dim]considerate: no document is shown above the best rank that any ranker gives it.\n"
-        "fidelity: unbiased, random clicks prefer no ranker; Pareto, a ranker better than the others wins.\n"
-        "reads: how many results of each ranker decide everything; clone-proof: copies of a ranker change nothing.\n"
-        "Parameters are set as in \"ppm(pairs='all')\".[/dim]"
+        "fidelity: unbiased if random clicks prefer no ranker; Pareto if a ranker better than all others wins.\n"
+        "reads: how many results of each ranker matter. clone-proof: copies of a ranker change nothing.\n"
+        "Set parameters as in \"ppm(pairs='all')\".[/dim]"
     )

@@ -1,4 +1,4 @@
-"""The methods, registered in the order in which they are listed: recommended, the paper's, then the ancestors."""
+"""The methods, in the order in which they are listed: the recommended one, our others, the paper's, older ones."""
 
 # isort: off
 from multileave.methods.base import Method, get_method, infer, methods, register, warmup

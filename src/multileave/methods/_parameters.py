@@ -1,7 +1,8 @@
-"""Checks of a method's parameters, for `__post_init__`."""
+"""A method's parameters: how they are spelled in a string, and how `__post_init__` checks them."""
 
+import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from multileave.errors import MethodError, nearest
 if TYPE_CHECKING:
     from multileave.methods.base import Method
 
-__all__ = ["check_choice", "check_integer", "check_number"]
+__all__ = ["check_choice", "check_integer", "check_number", "parse_spec", "spell"]
 
 
 def check_choice(method: "Method", parameter: str, choices: Sequence[object]) -> None:
@@ -38,3 +39,24 @@ def check_integer(method: "Method", parameter: str, least: int, most: int, what:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
         raise MethodError(f"{method.name}: {parameter} is {value!r}; expected an integer from {least} to {most}{what}.")
     object.__setattr__(method, parameter, int(value))
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters that a string such as ``"pm(tau=3.0)"`` spells."""
+    try:
+        tree = ast.parse(spec.strip(), mode="eval").body
+        if isinstance(tree, ast.Name):
+            return tree.id, {}
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
+            return tree.func.id, {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords if word.arg}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise MethodError(
+        f"{spec!r} does not name a method; expected a name, with parameters if any, such as \"ppm(pairs='all')\"."
+    )
+
+
+def spell(name: str, values: dict[str, Any]) -> str:
+    """Return the string that `parse_spec` reads."""
+    inside = ", ".join(f"{key}={value!r}" for key, value in values.items())
+    return f"{name}({inside})" if inside else name

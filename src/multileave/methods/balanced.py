@@ -1,8 +1,8 @@
 """BI, balanced interleaving of two rankers [joachims2003].
 
-The two rankings are merged so that at any point as many, or one more, of the first ranker's documents
-have been considered as of the second's; a coin says who is first. For the lowest click let j be the
-smaller of its document's two ranks: the ranker with more clicked documents in its top j is preferred.
+The two rankings are merged so that at any point the number of the first ranker's documents considered equals that of
+the second's, or exceeds it by one; a coin decides who is first. Let j be the smaller of the two ranks of the lowest
+clicked document: the ranker with more clicked documents in its top j is preferred.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ __all__ = ["Balanced", "balanced_lists", "draw_balanced"]
 
 
 def balanced_lists(rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-    """Yield the lists for both falls of the coin."""
+    """Yield the lists for both sides of the coin."""
 
     def merge(first: Documents, second: Documents) -> Documents:
         drawn: Documents = ()

@@ -20,7 +20,6 @@ Kernels never raise and never allocate; this file validates. The first min(k, m)
 called with only the first min(m, last click + 1 + reads_below) drawn documents.
 """
 
-import ast
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -34,6 +33,7 @@ from multileave.impression import Impression, Ints
 from multileave.kernels import Kernel, as_kernel, kernel
 from multileave.methods._drawing import DrawPlan, plan_draw
 from multileave.methods._page import checked_position, page_size, position_of, read_pins
+from multileave.methods._parameters import parse_spec, spell
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
 from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
@@ -161,7 +161,7 @@ class Method:
     @functools.cached_property
     def spelled(self) -> str:
         """The name with all parameters, defaults included: what an impression keeps."""
-        return _spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
+        return spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
 
     @functools.cached_property
     def _plan(self) -> Callable[[int, int, int], DrawPlan]:
@@ -172,7 +172,7 @@ class Method:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is cached
 
     def __str__(self) -> str:
-        return _spell(
+        return spell(
             self.name,
             {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default},
         )
@@ -361,7 +361,7 @@ def get_method(spec: str | Method) -> Method:
 
 @functools.lru_cache(maxsize=4096)
 def _from_string(spec: str) -> Method:
-    name, arguments = _parse(spec)
+    name, arguments = parse_spec(spec)
     cls = _registry.get(name)
     if name == RECOMMENDED:
         cls = next(cls for cls in _registry.values() if cls.recommended)
@@ -387,22 +387,3 @@ def warmup(specs: Iterable[str | Method] | None = None) -> None:
         method = get_method(spec)
         for rankings in ([["a", "b"], ["b", "a"]], np.array([[0, 1], [1, 0]])):
             infer(method.combine(rankings, 2, seed=0), positions=[0])
-
-
-def _parse(spec: str) -> tuple[str, dict[str, Any]]:
-    try:
-        tree = ast.parse(spec.strip(), mode="eval").body
-        if isinstance(tree, ast.Name):
-            return tree.id, {}
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
-            return tree.func.id, {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords if word.arg}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass
-    raise MethodError(
-        f"{spec!r} does not name a method; expected a name with its parameters, such as \"ppm(pairs='all')\"."
-    )
-
-
-def _spell(name: str, values: dict[str, Any]) -> str:
-    inside = ", ".join(f"{key}={value!r}" for key, value in values.items())
-    return f"{name}({inside})" if inside else name

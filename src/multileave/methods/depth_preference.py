@@ -1,21 +1,21 @@
-"""DPM, depth preference multileaving: ppm's lists, all pairs, and a ranker judged on what it would have shown.
+"""DPM, depth preference multileaving: ppm's lists, all pairs, and each ranker judged by what it would have shown.
 
-Lists are drawn as ppm draws them: considerate, with one hidden document. Every pair of drawn documents
-of which exactly one was clicked prefers the clicked one, if both stand at or below rbar, the first
-rank at which both could be drawn. With w the probability of that, and for the pair i, j at the
-positions x < y of which c_x, c_y were clicked, every ranker's score gains
+Lists are drawn as ppm draws them: considerate, with one hidden document. Of every two drawn documents of which exactly
+one was clicked, the clicked one is preferred, if both are at or below rbar, the first rank at which both could be
+drawn. With w the probability of that, and for the pair i, j at the positions x < y with clicks c_x, c_y, every ranker's
+score gains
 
     S_n += (c_x - c_y) / w * sgn(r_n(j) - r_n(i)) * u(min(r_n(i), r_n(j))),
 
-and P_nm = S_n - S_m. The factor u is what ppm does not have: it is positive down to rank k and never
-rises with the rank, so that a ranker gains and loses less by pairs deep in its own ranking,
+and P_nm = S_n - S_m. The factor u is what ppm does not have: it is positive down to rank k and never rises with the
+rank, so that a ranker gains and loses less by pairs deep in its own ranking,
 
     depth="top"     u = 1 for ranks up to k, else 0: only pairs of which the ranker would have shown one
-    depth="linear"  u = (k + 1 - rank) / k, 0 below k: the higher, the more
+    depth="linear"  u = (k + 1 - rank) / k, 0 below k: pairs higher up count more
     depth="none"    u = 1: ppm with all pairs
 
-sgn times u is antisymmetric in the pair, which is all that the proof of unbiasedness needs; that u
-does not rise keeps the proof for a better ranker. Both are in docs/theory.md.
+sgn times u is antisymmetric in the pair, which is all that the proof of unbiasedness needs; the proof for a better
+ranker needs that u does not rise. Both are in docs/theory.md.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ class DepthPreference(ChoiceMethod):
     title = "Depth Preference Multileaving"
     unbiased_lists = "any"
     clone_proof = True
-    fidelity = "both, where clicks at a rank depend on that rank and its document alone"
+    fidelity = "both, if clicks at a rank depend only on that rank and its document"
     reference = "multileave2026"
     proof = "docs/theory.md"
     pareto = "independent"
@@ -117,7 +117,7 @@ class DepthPreference(ChoiceMethod):
         return (float(DEPTHS.index(self.depth)),)
 
     def reads_to(self, k: int) -> int | None:
-        """Nothing below rank k + 1 is read, unless all depths count."""
+        """Nothing below rank k + 1 is read, unless all depths count equally."""
         return None if self.depth == "none" else k + 1
 
     def score(

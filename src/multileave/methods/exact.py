@@ -1,4 +1,4 @@
-"""What the definitions share: exact ranks, powers, lists and preferences, in Fractions."""
+"""Helpers of the definitions: exact ranks, powers, lists and preferences, in Fractions."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from fractions import Fraction
@@ -15,16 +15,16 @@ Note: TypeAlias = tuple[int, ...]
 
 
 def exact_power(method: object, tau: float) -> int:
-    """Return tau as an integer, or raise an error where a rank's power is not rational."""
+    """Return tau as an integer, or raise an error if powers of ranks are not rational."""
     if tau != int(tau):
         raise MethodError(
-            f"{method} has no exact form: a rank to the power of {tau} is not rational. Use an integer tau."
+            f"{method} has no exact form, as a rank to the power of {tau} is not rational. Use an integer tau."
         )
     return int(tau)
 
 
 def exact_preferences(kind: Kind, values: Any) -> list[list[Fraction]]:
-    """Return the exact (R, R) preferences for exact credits, or the matrix it was given."""
+    """Return the exact (R, R) preferences for exact credits or a matrix."""
     if kind == "matrix":
         return [list(row) for row in values]
     if kind == "difference":
@@ -33,7 +33,7 @@ def exact_preferences(kind: Kind, values: Any) -> list[list[Fraction]]:
 
 
 def rank_in(ranking: Documents, document: Hashable) -> float:
-    """Return a document's rank from 1 in a ranking, infinity if it is not there."""
+    """Return a document's rank from 1 in a ranking, infinity if it is absent."""
     return ranking.index(document) + 1 if document in ranking else float("inf")
 
 

@@ -1,24 +1,22 @@
 """OPM, opposed preference multileaving: ppm's lists, and only pairs that two rankers move in opposite directions.
 
-Lists are drawn as ppm draws them: considerate, with one hidden document. Let D(r) be the discount of
-NDCG, 1 / log2(1 + r) down to rank k and 0 below. Of two rankers n and m, n places a document d higher
-by D(r_n(d)) - D(r_m(d)), its move. For the pair i, j at the positions x < y, both at or below rbar, the
-first rank at which both could be drawn,
+Lists are drawn as ppm draws them: considerate, with one hidden document. Let D(r) be the discount of NDCG,
+1 / log2(1 + r) down to rank k and 0 below. Compared with m, ranker n moves a document d up by D(r_n(d)) - D(r_m(d)).
+For the pair i, j at the positions x < y, both at or below rbar, the first rank at which both could be drawn,
 
     P_nm += (c_x - c_y) * F(move of i, move of j),
     F(a, b) = min(a, -b) if a > 0 > b,  -min(-a, b) if a < 0 < b,  else 0.
 
-So a pair counts for n against m only if n has one document higher than m and the other lower. If n
-dominates m, no relevant document has a move below 0, and every pair that counts and is not even favours
-n. No sum over pairs is needed for that, and so neither equal chances nor equal attention: the weight
-1/w of ppm is left out, and users may read downwards and stop, by what they have read. The proof is in
-docs/theory.md, where the idea came from in docs/research/cascade-users.md.
+So a pair counts for n against m only if n has one document higher than m and the other lower. If n dominates m, no
+relevant document has a move below 0, and every pair that counts favours n or is even. As each pair does so on its own,
+neither equal chances nor equal attention are needed: ppm's weight 1/w is left out, and users may read downwards and
+stop depending on what they have read. The proof is in docs/theory.md, the idea in docs/research/cascade-users.md.
 
     pairs="all"    a clicked document against every unclicked one, as above
-    pairs="below"  a clicked document against every one below it: c_x in the place of c_x - c_y
+    pairs="below"  a clicked document against every one below it: c_x instead of c_x - c_y
 
-The second is for users who are likelier to go on after a relevant document than after another; it reads
-less from the same clicks. D is rounded to 30 binary digits, so that sums are exact in floats.
+The second is for users who are more likely to go on after a relevant document; it learns less from the same clicks. D
+is rounded to 30 binary digits, so that sums are exact in floats.
 """
 
 import math
@@ -92,7 +90,7 @@ class OpposedPreference(ChoiceMethod):
     title = "Opposed Preference Multileaving"
     unbiased_lists = "any"
     clone_proof = True
-    fidelity = "both, for users who read downwards and stop no less after relevant documents"
+    fidelity = "both, if users read downwards and stop at least as often after relevant documents"
     reference = "multileave2026"
     proof = "docs/theory.md"
     credit_kernel = credit_opposed
@@ -109,7 +107,7 @@ class OpposedPreference(ChoiceMethod):
 
     @property
     def outcome(self) -> Kind:
-        """Whether a pair of documents counts depends on both rankers, so there are no credits of one."""
+        """Whether a pair of documents counts depends on both rankers, so a single ranker has no credit."""
         return "matrix"
 
     def params(self) -> Sequence[float]:
@@ -117,7 +115,7 @@ class OpposedPreference(ChoiceMethod):
         return (float(PAIRS.index(self.pairs)),)
 
     def reads_to(self, k: int) -> int | None:
-        """Nothing below rank k + 1 is read, by the draw or by inference."""
+        """Neither the draw nor inference reads below rank k + 1."""
         return k + 1
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:

@@ -1,22 +1,22 @@
 """OM, optimized multileaving [schuth2014]; with two rankers and all lists, optimized interleaving [radlinski2013].
 
-A list: at each rank a ranker is drawn, with replacement, among those with documents left, and adds its
-best document that is not yet in the list. So every document shown is the top of what some ranker has
-left. Of such lists `samples` distinct ones are taken, and one of them is shown, with probabilities p_l
-that make a comparison fair and sensitive. With c_ir the credit of ranker r for a click on rank i of the
-list, 1/rank or -rank in r's ranking, p is the solution of a lexicographic programme:
+A list: at each rank a ranker is drawn, with replacement, among those with documents left, and adds its best document
+that is not yet in the list. So every document shown is the top of what some ranker has left. From `samples` distinct
+lists of this kind one is shown, with probabilities p_l that make the comparison fair and sensitive. Let c_ir be the
+credit of ranker r for a click on rank i of the list, 1/rank or -rank in r's ranking. Then p solves a lexicographic
+programme:
 
     (1) the least sum over prefixes i and rankers r of (sum over l of p_l (C_lir - mean over r))^2, with
-        C_lir the sum of c_jr over j <= i: who clicks at random down to any rank prefers no ranker;
+        C_lir the sum of c_jr over j <= i: users who click at random down to any rank prefer no ranker;
     (2) among those the least sum of p_l s_l, s_l = sum over r of (sum over i of c_ir / i - mean over r)^2;
     (3) among those the least sum of p_l^2.
 
-Where (1) is 0 this is the paper's programme; where it is not, which is the rule for few samples and
-many rankers, the paper's has no solution. That least sum is the slack, and it is kept in the impression,
-with the number of lists. (Both public codes leave the last prefix out of (1).)
+If (1) is 0, this is the paper's programme; otherwise, which is usual with few samples and many rankers, the paper's has
+no solution. That least sum is the slack, which the impression keeps with the number of lists. (Both public codes leave
+the last prefix out of (1).)
 
-The lists are distinct by at most 10 x samples draws; if they are too few then, by enumeration. For
-``samples="all"`` they are all enumerated, if there are at most 4,096, else it is ``samples=4096``.
+At most 10 x samples draws look for distinct lists; enumeration supplies the rest. ``samples="all"`` enumerates all
+lists, if there are at most 4,096; otherwise it means ``samples=4096``.
 
 A document that a ranker did not return has the rank after its last.
 """
@@ -42,7 +42,7 @@ from multileave.random import below, uniform
 __all__ = ["Optimized"]
 
 MOST_LISTS = 4096
-MOST_SETS = 5000  # of lists, that the definition goes through
+MOST_SETS = 5000  # of lists, for the definition to go through
 
 
 def possible_lists(rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Fraction]]:
@@ -61,7 +61,7 @@ def possible_lists(rankings: ExactRankings, k: int) -> Iterator[tuple[Documents,
 
 
 def sampled_sets(chances: dict[Documents, Fraction], samples: int) -> dict[frozenset[Documents], Fraction]:
-    """Return the probability of every set of lists that sampling and completion may end with."""
+    """Return the probability of every set of lists that sampling and completion can produce."""
     sets = {frozenset[Documents](): Fraction(1)}
     for _ in range(10 * samples):
         after: dict[frozenset[Documents], Fraction] = {}
@@ -115,7 +115,7 @@ def draw_list(top, length, rng, stamp, taken, place, able, drawn):  # type: igno
 
 @kernel
 def is_new(lists, keys, row, count):  # type: ignore[no-untyped-def]
-    """Return whether a row is none of the first `count`; keys are hashes that tell most lists apart."""
+    """Return whether a row differs from the first `count`; keys are hashes, compared first."""
     key = 0
     for x in range(lists.shape[1]):
         key = (key * 31 + lists[row, x] + 1) & 0x3FFFFFFF
@@ -132,7 +132,7 @@ def is_new(lists, keys, row, count):  # type: ignore[no-untyped-def]
 
 @kernel
 def fill_tops(top, taken, seen, stamp, tops):  # type: ignore[no-untyped-def]
-    """Fill `tops` with each ranker's top document that is left, -1 where an earlier ranker has the same."""
+    """Fill `tops` with the top document that each ranker has left, -1 if an earlier ranker has the same."""
     rankers, depth = top.shape
     for r in range(rankers):
         y = 0
@@ -347,7 +347,7 @@ class Optimized(Method):
         elif count > MOST_LISTS or sum(comb(count, size) for size in range(samples + 1)) > MOST_SETS:
             raise MethodError(
                 f"{self} chooses among {samples} of {'more than ' * (count > MOST_LISTS)}{min(count, MOST_LISTS)} "
-                'lists, drawn anew each time; there is no tractable exact form. Use samples="all" with at most '
+                'lists, sampled each time, which has no tractable exact form. Use samples="all" with at most '
                 f"{MOST_LISTS} lists, or simulate."
             )
         else:
@@ -360,7 +360,7 @@ class Optimized(Method):
         return ((drawn, (), probability) for drawn, probability in total.items() if probability)
 
     def exact_slack(self, rankings: ExactRankings, k: int) -> Fraction:
-        """Return the optimum of (1) over all lists: 0 where the programme is feasible and om unbiased.
+        """Return the optimum of (1) over all lists: 0 if the programme is feasible and om unbiased.
 
         >>> Optimized(samples="all").exact_slack((tuple("ABC"), tuple("BCA")), 3)
         Fraction(0, 1)

@@ -1,27 +1,27 @@
 """PPM, pairwise preference multileaving [oosterhuis2017].
 
-The list: at each rank x a document is drawn uniformly from the choice set, the documents that some
-ranker places at x or above and that are not yet in the list. So no document is shown higher than any
-ranker would, and every list that can be drawn is equally likely.
+The list: at each rank x a document is drawn uniformly from the choice set, the documents that some ranker places at x
+or above and that are not yet in the list. So no document is shown higher than every ranker would, and every list that
+can be drawn is equally likely.
 
-Inference: clicks prefer some documents to others. For documents i, j let rbar(i, j) be the first rank
-at which both could be drawn, the larger of their best ranks over rankers. If i is preferred to j and
-both stand at or below rbar, each ranker's score S_n gains +1/w where it agrees and -1/w where it does
-not, with w the probability that both stand at or below rbar,
+Inference: clicks prefer some documents to others. For documents i, j let rbar(i, j) be the first rank at which both
+could be drawn, the larger of their best ranks over rankers. If i is preferred to j and both are at or below rbar, each
+ranker's score S_n gains +1/w if it agrees and -1/w if it does not, with w the probability that both are at or below
+rbar,
 
     w = product over x from the smaller best rank to rbar - 1 of (1 - 1 / (|Omega(x)| - x + 1)),
 
-and P_nm = S_n - S_m. (Algorithm 3 of the paper prints -1 for the last +1, which its text contradicts,
-and forgets S_m.) Which pairs clicks prefer:
+and P_nm = S_n - S_m. (Algorithm 3 of the paper prints -1 for the last +1, which its text contradicts, and omits S_m.)
+Which documents a click prefers:
 
-    pairs="equation"  every clicked document to every unclicked one above the last click or directly
-                      below a click: the paper's equation
-    pairs="local"     a clicked document to every unclicked one above it, and to the one directly below
-                      it if that is unclicked: the paper's prose
+    pairs="equation"  every clicked document to every unclicked one above the last click or directly below a click: the
+                      paper's equation
+    pairs="local"     a clicked document to every unclicked one above it, and to the one directly below it if that is
+                      unclicked: the paper's prose
     pairs="all"       every clicked document to every unclicked one
 
-The paper permutes all documents; a page shows k. One more document is drawn and kept hidden: it counts
-as unclicked at k + 1, and without it the guarantee for the best ranker is lost (``hidden=False``).
+The paper permutes all documents; a page shows k. One more document is drawn and kept hidden: it counts as unclicked at
+k + 1, and without it the guarantee for the best ranker is lost (``hidden=False``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,10 +118,10 @@ def best_ranks(ranks, best):  # type: ignore[no-untyped-def]
 
 @kernel
 def chances_to_stay(note, stay):  # type: ignore[no-untyped-def]
-    """Fill stay[x] with the chance that one document passes over ranks 1 to x, were it there from the start.
+    """Fill stay[x] with the chance that a document which is there from the start is not drawn at ranks 1 to x.
 
-    Between ranks a and b it is stay[b] / stay[a]. A rank with a single choice lets nothing pass; pairs
-    that span it do not occur, so its factor is left out.
+    From rank a to b it is stay[b] / stay[a]. At a rank with a single choice it would be 0, but no pair spans such a
+    rank, so its factor is left out.
     """
     stay[0] = 1.0
     for x in range(len(stay) - 1):
@@ -132,8 +132,8 @@ def chances_to_stay(note, stay):  # type: ignore[no-untyped-def]
 def agreement(better, worse):  # type: ignore[no-untyped-def]
     """Return 1 if the rank of the better document is the smaller, -1 if it is the larger, 0 if both are absent.
 
-    Without a branch: which of two documents a ranker places first is what a processor cannot predict.
-    As a difference of int32 cut to -1..1, several rankers are compared at once.
+    Without a branch, which the processor could not predict; as a difference of int32, clipped to -1..1, several
+    rankers are compared at once.
     """
     return max(min(np.int32(worse - better), np.int32(1)), np.int32(-1))
 
@@ -158,7 +158,7 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             clicked[count] = x
             count += 1
             last = x
-    seen = m if rule == 2.0 else min(last + 2, m)  # no document further down is part of a pair
+    seen = m if rule == 2.0 else min(last + 2, m)  # no document further down is in a pair
     best = work_i[m : m + seen]
     stay = work_f[: seen + 1]
     best_ranks(ranks, best)
@@ -240,7 +240,7 @@ class PairwisePreference(ChoiceMethod):
     title = "Pairwise Preference Multileaving"
     unbiased_lists = "any"
     clone_proof = True
-    fidelity = "both, for independent clicks with pairs='local' or 'all'"
+    fidelity = "both, for independent clicks and pairs='local' or 'all'"
     reference = "oosterhuis2017"
     proof = "docs/theory.md"
     credit_kernel = credit_pairs

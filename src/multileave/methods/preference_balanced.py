@@ -1,8 +1,8 @@
 """PBI, preference-based balanced interleaving of two rankers [he2009].
 
-The lists of balanced interleaving. Clicks constrain the order of documents: a clicked document should
-stand above every unclicked one shown above it, and above the one directly below it if that is
-unclicked. The ranker whose ranking violates fewer constraints is preferred.
+The lists are those of balanced interleaving. Clicks constrain the order of documents: a clicked document should be
+above every unclicked one shown above it, and above the one directly below it if that is unclicked. The ranker whose
+ranking violates fewer constraints is preferred.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,15 +1,14 @@
 """PM, probabilistic multileaving [schuth2015], [hofmann2011].
 
-Every ranker is a distribution over documents, P(d) proportional to 1 / rank^tau. At each rank of the
-list a ranker is drawn, with replacement, and then a document from its distribution over those not yet
-in the list. A click counts for the ranker that gave the document; as that is one of many, credit is
-its expectation over all assignments. Rankers being drawn with replacement, the assignment of each
-document is independent of the others given the list, so
+Every ranker is a distribution over documents, P(d) proportional to 1 / rank^tau. At each rank of the list a ranker is
+drawn, with replacement, and then a document from its distribution over those not yet in the list. A click counts for
+the ranker that gave the document; as it could be any of several, credit is the expectation over all assignments. Since
+rankers are drawn with replacement, the assignments of the documents are independent given the list, so
 
     credit of n for the document d at x  =  P_n(d | above x) / sum over m of P_m(d | above x),
 
-exactly, in O(R k). ``credit="sign"`` is the expected sign of the difference in clicks instead, exact
-by a sum over the possible differences. (The sign of the expectation is biased.)
+exactly, in O(R k). ``credit="sign"`` is the expected sign of the difference in clicks instead, exact by a sum over the
+possible differences. (The sign of the expectation is biased.)
 
 PM may show any document anywhere, so it is not considerate.
 """
@@ -32,8 +31,8 @@ from multileave.random import below, uniform
 
 __all__ = ["Probabilistic"]
 
-TABLE = 1024  # ranks whose powers are in a table; those of deeper ranks are computed
-LOST = 1e-4  # where less of a ranker's mass is left the difference has lost digits, and what is left is added up anew
+TABLE = 1024  # ranks with tabulated powers; others are computed
+LOST = 1e-4  # if less than this share of a ranker's mass is left, subtraction has lost digits, and the rest is summed
 
 
 def chances(ranking: Documents, gone: Documents, power: int) -> dict[object, Fraction]:
@@ -94,7 +93,7 @@ def draw_ranker_and_document(top, entering, ranks, lengths, k, params, rng, show
         left = everything
         gone = 0
         x = 0
-        while gone < m and x < length:  # below the last of the documents that are gone nothing is missing
+        while gone < m and x < length:  # until the last document that is gone
             if taken[top[ranker, x]]:
                 left -= power(x + 1, params)
                 gone += 1

@@ -1,23 +1,22 @@
-"""RPM, round preference multileaving: a few rankers nominate documents in rounds, and a round is in random order.
+"""RPM, round preference multileaving: a few rankers nominate documents in rounds, each in random order.
 
-The list. A group of at most `group` rankers is drawn at random, of those with the same first k + 1
-documents only one. In each round every ranker of the group nominates its best document that is not yet in
-the list, and the nominated documents, each once, are added in random order. If nobody in the group has a
-document left, all rankers join it. One document more than k is drawn and stays hidden. In one of `lead`
-impressions the list starts with the first 1 to k - 1 documents of one ranker of the group, as it has
-them, each a round of its own; the number is drawn at random.
+The list. A group of at most `group` rankers is drawn at random; rankers with the same first k + 1 documents count as
+one. In each round every ranker of the group nominates its best document that is not yet in the list, and the nominated
+documents, each once, are added in random order. If the group runs out of documents, all rankers join it. One document
+more than k is drawn and stays hidden. In one of `lead` impressions the list starts with the first documents of one
+ranker of the group, in its order, each a round of its own; their number, 1 to k - 1, is drawn at random.
 
-Inference. Let h_n(d) = max(k + 1 - r_n(d), 0) be the height of a document on ranker n's own page, and
-h_n(d) - h_m(d) its move from m to n. For every two documents i, j of one round,
+Inference. Let h_n(d) = max(k + 1 - r_n(d), 0) be the height of a document on ranker n's own page, and h_n(d) - h_m(d)
+its move from m to n. For every two documents i, j of one round,
 
     P_nm += (c_i - c_j) * ((move of i) - (move of j)) / k    if one moves up and the other down, else 0,
 
-where c is 1 for a clicked document and 0 for another. So a pair counts for n against m only if n has one
-document higher than m and the other lower.
+where c is 1 for a clicked document and 0 otherwise. So a pair counts for n against m only if n has one document higher
+than m and the other lower.
 
-Which documents are in a round depends on earlier rounds alone, so a list and the same list with two
-documents of one round exchanged are equally likely. That is all that the proofs need (docs/theory.md):
-clicks that do not depend on the documents cancel, and if n dominates m every pair favours n or is even.
+Which documents are in a round depends only on earlier rounds, so a list and the same list with two documents of one
+round exchanged are equally likely. That is all the proofs need (docs/theory.md): clicks that do not depend on the
+documents cancel, and if n dominates m, every pair favours n or is even.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +37,7 @@ from multileave.random import below
 
 __all__ = ["RoundPreference", "TeamExchange", "draw_rounds", "expect_leads", "round_lists"]
 
-MOST = 2**20  # of either parameter: far beyond what makes a difference
+MOST = 2**20  # of either parameter, far beyond what makes a difference
 
 
 def round_lists(
@@ -236,7 +235,7 @@ class RoundPreference(Method):
     considerate = True
     unbiased_lists = "any"
     clone_proof = True
-    fidelity = "both, for users who read downwards and stop no less after relevant documents"
+    fidelity = "both, if users read downwards and stop at least as often after relevant documents"
     reference = "multileave2026"
     keeps_note = True
     note_label = "round"
@@ -260,7 +259,7 @@ class RoundPreference(Method):
 
     @property
     def outcome(self) -> Kind:
-        """Whether a pair of documents counts depends on both rankers, so there are no credits of one."""
+        """Whether a pair of documents counts depends on both rankers, so a single ranker has no credit."""
         return "matrix"
 
     def params(self) -> Sequence[float]:
@@ -268,11 +267,11 @@ class RoundPreference(Method):
         return float(self.group), float(self.lead)
 
     def beyond(self) -> int:
-        """One document is hidden: without it a ranker better at rank k only would not be found."""
+        """One document is hidden: without it a ranker that is better only at rank k would not be found."""
         return 1
 
     def reads_to(self, k: int) -> int | None:
-        """Nothing below rank k + 1 is read, by the draw or by inference."""
+        """Neither the draw nor inference reads below rank k + 1."""
         return k + 1
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
@@ -280,7 +279,7 @@ class RoundPreference(Method):
         return max(3 * rankers + documents, (max(documents, k + 1) + rankers) * rankers), 1
 
     def rereads(self, drawn: Method) -> Method | None:
-        """Inference reads rounds only, and pairs of team drafts that can be exchanged."""
+        """Inference reads rounds, and pairs of team drafts that can be exchanged."""
         if isinstance(drawn, TeamDraft):
             return TeamExchange(self.group, self.lead)
         return self if isinstance(drawn, RoundPreference) else None
@@ -310,9 +309,9 @@ class RoundPreference(Method):
 
 @kernel
 def can_be_exchanged(ranks, teams, x, y):  # type: ignore[no-untyped-def]
-    """Return whether a team draft is one still if two picks of one round, x before y, are exchanged with their teams.
+    """Return whether a team draft stays possible if two picks of one round, x before y, are exchanged with their teams.
 
-    The later ranker must have had its document at the top from x on, and nobody between may have passed over the
+    The later ranker must have had its document at the top from x on, and no ranker in between may have passed over the
     earlier document.
     """
     later = teams[y]
@@ -331,8 +330,8 @@ def can_be_exchanged(ranks, teams, x, y):  # type: ignore[no-untyped-def]
 def credit_drafts(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
     """Add up the pairs of a team draft that can be exchanged; note: the teams.
 
-    In a round of the draft every ranker picks once, so a team that comes again starts the next. Below the end of the
-    shortest ranking nothing counts: there rankers are skipped, and exchanged drafts may differ in probability.
+    In a round of the draft every ranker picks once, so a team that comes again starts the next. Nothing below the end
+    of the shortest ranking counts: rankers are skipped there, and exchanged drafts may differ in probability.
     """
     m, rankers = ranks.shape
     heights = work_i[: m * rankers].reshape(m, rankers)
@@ -356,7 +355,7 @@ def credit_drafts(ranks, lengths, note, clicks, k, params, out, work_i, work_f):
 
 @dataclass(frozen=True)
 class TeamExchange(RoundPreference):
-    """What infers team drafts as rpm would, by pairs that can be exchanged; its note is the team."""
+    """Infers from team drafts as rpm would, by pairs that can be exchanged; its note is the team."""
 
     note_label = "team"
     note_help = "The ranker that chose this document."

@@ -1,8 +1,8 @@
 """SOSM, sample-only scored multileaving [brost2016].
 
-Lists are team drafts. A ranker is credited for each clicked document with 1 / rank^tau, where the
-rank is that among the shown documents only; per impression the ranker with more credit is preferred,
-by one. Documents that a ranker did not return share the mean of the ranks left for them.
+Lists are team drafts. For each clicked document a ranker gets the credit 1 / rank^tau, with the rank among the shown
+documents only; per impression the ranker with more credit is preferred, by one. Documents that a ranker did not return
+share the mean of the remaining ranks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from multileave.methods.team_draft import draw_teams, expect_first_pick, team_dr
 
 __all__ = ["SampleScored"]
 
-TABLE = 128  # ranks whose credits are in a table; those of deeper ranks are computed
+TABLE = 128  # ranks with tabulated credits; others are computed
 
 
 @kernel
 def credit_ranks(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Add 1 / rank^tau; params[1] is tau, and what ranks 1 to TABLE count follows it.
+    """Add 1 / rank^tau; params[1] is tau, followed by the credits of ranks 1 to TABLE.
 
-    Equal credits are equal to the last bit: two are added in either order, more in the order of the ranks.
+    Equal credits must be equal to the last bit, so more than two are added in the order of the ranks.
     """
     m, rankers = ranks.shape
     tau = params[1]

@@ -1,11 +1,11 @@
 """TDM, team draft multileaving [schuth2014], [radlinski2008].
 
-As when teams are picked on a playground: in each round the rankers, in random order, add their best
-document that is not yet in the list and call it theirs. A click counts for the team of the clicked
-document; per impression, a ranker with more clicks than another is preferred to it, by one.
+As when teams are picked on a playground: in each round the rankers, in random order, add their best document that is
+not yet in the list to their team. A click counts for the team of the clicked document; per impression, a ranker with
+more clicks than another is preferred to it, by one.
 
-What all rankers agree on at the top carries no preference, so the common prefix has no team
-(``prefix="neutral"``, as in the paper's experiments); ``prefix="drafted"`` drafts it as well.
+What all rankers agree on at the top carries no preference, so the common prefix has no team (``prefix="neutral"``, as
+in the paper's experiments); ``prefix="drafted"`` drafts it as well.
 """
 
 from collections.abc import Iterator, Sequence

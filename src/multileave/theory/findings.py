@@ -1,4 +1,4 @@
-"""What a check found: counterexamples that can be checked again, findings, and the report."""
+"""The result of a check: counterexamples that can be verified, findings, and the report."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,14 @@ __all__ = ["Counterexample", "Finding", "Report"]
 
 @dataclass(frozen=True)
 class Counterexample:
-    """An instance that breaks a requirement.
+    """An instance that violates a requirement.
 
-    considerate: the list `shown` and the `rank` no ranker justifies. unbiased, pareto: a user, for
-    pareto the relevant documents, and E[P] of the pair of rankers (from 0), which should be zero or,
-    for pareto, where the first dominates all others, positive. full: the rankings of all documents, if rankers
-    returned only a part. clone_proof: the last ranker copies the one numbered `copied`; expectation is how much that
-    changes what is inferred between the pair from pages with some pattern of relevance and these clicks.
+    considerate: the list `shown`, and the `rank` that no ranker justifies.
+    unbiased, pareto: a user, the relevant documents (pareto) and E[P] of the pair of rankers (from 0). It should be
+        zero (unbiased), or positive as the first of the pair dominates all others (pareto).
+    clone_proof: the last ranker copies the one numbered `copied`. expectation is how much that changes the preference
+        between the pair, for pages with some pattern of relevance and these clicks.
+    full: the rankings of all documents, if rankers returned only a part.
     """
 
     requirement: str
@@ -35,7 +36,7 @@ class Counterexample:
     copied: int = -1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; `theory.expectation` reproduces the expectation from them."""
+        """Return plain values for JSON, from which `theory.expectation` reproduces the expectation."""
         data: dict[str, Any] = {
             "requirement": self.requirement,
             "rankings": [list(ranking) for ranking in self.rankings],
@@ -93,8 +94,8 @@ class Counterexample:
 class Finding:
     """What was found about one requirement.
 
-    by_size: (documents, k) -> (instances that break it, instances).
-    covers: the users the verdict speaks of. proved: whether docs/theory.md proves it for every size.
+    by_size: (documents, k) -> (violations, instances).
+    covers: the users it applies to. proved: whether the method has a proof for every size.
     """
 
     requirement: str
@@ -110,12 +111,12 @@ class Finding:
 
     @property
     def violations(self) -> int:
-        """How many instances break the requirement, all sizes and k together."""
+        """How many instances violate the requirement, over all sizes and k."""
         return sum(broken for broken, _ in self.by_size.values())
 
     @property
     def instances(self) -> int:
-        """How many instances were decided, all sizes and k together."""
+        """How many instances were decided, over all sizes and k."""
         return sum(total for _, total in self.by_size.values())
 
     def __bool__(self) -> bool:
@@ -143,8 +144,8 @@ class Report:
 
     considerate, unbiased, pareto, clone_proof: a Finding each, with a counterexample or None.
     returned: how many documents each ranker returned of its ranking; None for all, "any" for every number.
-    infeasible: instances where the method says itself that it cannot be right (om's slack); they are
-    left out of the findings.
+    infeasible: instances for which the method reports that it cannot be unbiased (om's slack); they are left out of
+        the findings.
     exact: whether everything was computed; otherwise `draws` lists were simulated per instance.
     """
 
@@ -164,7 +165,7 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, Finding, Finding, Finding]:
-        """The findings: the paper's three in its order, and whether copies change anything."""
+        """The findings: the paper's three in its order, then clone-proofness."""
         return self.considerate, self.unbiased, self.pareto, self.clone_proof
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,7 +193,7 @@ class Report:
             if finding.counterexample is None:
                 verdict = f"no violation in {finding.instances} cases" + (", proved" if finding.proved else "")
             else:
-                verdict = f"broken, {finding.violations} of {finding.instances} cases: {finding.counterexample}"
+                verdict = f"violated in {finding.violations} of {finding.instances} cases: {finding.counterexample}"
             lines.append(f"  {finding.requirement:<12} {verdict}")
         if self.infeasible:
             lines.append(f"  infeasible   {len(self.infeasible)} cases, left out above")

@@ -1,8 +1,8 @@
-"""Instances: sets of rankings up to what the requirements cannot tell apart.
+"""Instances: sets of rankings, up to changes that the requirements ignore.
 
-Renaming documents changes nothing, so the first ranking is fixed to A, B, C, ... The order of the
-other rankers changes nothing, so they are sorted: 21 triples over 3 documents, 300 over 4. No method
-here tells rankers apart at all; up to any reordering of them there are 10 and 111.
+Renaming documents changes nothing, so the first ranking is fixed to A, B, C, ... The order of the other rankers changes
+nothing, so they are sorted: 21 triples over 3 documents, 300 over 4. If the order of all rankers is ignored, there are
+10 and 111.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def instances(documents: int, rankers: int, *, reorder: bool = False) -> Iterato
 
 
 def _least_form(numbers: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the least of the forms that renaming by one of the rankings and sorting give."""
+    """Return the least of the forms that result from renaming by one of the rankings and sorting."""
     forms = []
     for first in numbers:
         name = {document: i for i, document in enumerate(first)}
@@ -48,7 +48,7 @@ def _least_form(numbers: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], 
 
 
 def returned_lists(rankings: ExactRankings, returned: int | str | None) -> Iterator[ExactRankings]:
-    """Yield what rankers may return of their rankings: the top of each; "any" for every length from 1.
+    """Yield what rankers may return: the top of each ranking; "any" for every length from 1.
 
     >>> list(returned_lists((("A", "B"), ("B", "A")), 1))
     [(('A',), ('B',))]
@@ -61,7 +61,7 @@ def returned_lists(rankings: ExactRankings, returned: int | str | None) -> Itera
 
 
 def relevant_sets(documents: Documents) -> Iterator[frozenset[object]]:
-    """Yield every set of relevant documents for which a ranker may be better: some, not all."""
+    """Yield every set of relevant documents for which a ranker can be better: some, but not all."""
     for size in range(1, len(documents)):
         yield from map(frozenset, combinations(documents, size))
 
