@@ -45,7 +45,7 @@ class _Common(ABC):
             )
         self._control, self._k, self._deadline = control, k, deadline
         self._counters = Counters()
-        self._service = Service(address, experiment, key)
+        self._service = Service(address, experiment, key, deadline)
         self._sender = EventSender(self._service, self._counters)
         self._outbox = Outbox(
             self._sender.send,
@@ -132,7 +132,7 @@ class Client(_Common):
                 return future.result(self._deadline)
             except TimeoutError:
                 future.cancel()
-                raise self._service.missed_deadline(self._deadline) from None
+                raise self._service.missed_deadline() from None
         except NoAnswer as why:
             return self._fall_back(search, str(why))
 
@@ -195,7 +195,7 @@ class AsyncClient(_Common):
                 async with asyncio.timeout(self._deadline):
                     return await self._service.request_page_async(self._http, search)
             except TimeoutError:
-                raise self._service.missed_deadline(self._deadline) from None
+                raise self._service.missed_deadline() from None
         except NoAnswer as why:
             return self._fall_back(search, str(why))
 

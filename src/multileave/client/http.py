@@ -43,7 +43,7 @@ def httpx() -> ModuleType:
 class Service:
     """Requests pages from a service, behind a circuit breaker."""
 
-    def __init__(self, address: str, experiment: int, key: str | None) -> None:
+    def __init__(self, address: str, experiment: int, key: str | None, deadline: float) -> None:
         if not isinstance(address, str) or not address.startswith(("http://", "https://")):
             raise DataError(f"address is {address!r}; expected the URL of a service, such as 'http://127.0.0.1:8421'.")
         if type(experiment) is not int or experiment < 1:
@@ -51,6 +51,7 @@ class Service:
         api = address.rstrip("/") + "/api/v1"
         self.impressions, self.events = f"{api}/experiments/{experiment}/impressions", f"{api}/events"
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._deadline = deadline
         self._failures = 0
         self._open_until = 0.0
         self._warned = -QUIET
@@ -87,10 +88,10 @@ class Service:
                 self._check_retry(error, attempt)
         raise AssertionError
 
-    def missed_deadline(self, deadline: float) -> NoAnswer:
+    def missed_deadline(self) -> NoAnswer:
         """Count a missed deadline, and return the error for it."""
         self._count_failure()
-        return NoAnswer(f"the service did not answer within {1000 * deadline:g} ms")
+        return NoAnswer(f"the service did not answer within {1000 * self._deadline:g} ms")
 
     def warn(self, message: str, *values: object) -> None:
         """Log a warning, at most one in ten seconds."""
@@ -104,6 +105,8 @@ class Service:
 
     def _check_retry(self, error: Exception, attempt: int) -> None:
         """Allow one retry if the connection was closed, as both are one impression; otherwise raise `NoAnswer`."""
+        if isinstance(error, httpx().TimeoutException):
+            raise self.missed_deadline() from None
         closed = isinstance(error, httpx().RemoteProtocolError | httpx().ReadError | httpx().WriteError)
         if not closed or attempt > 1:
             self._count_failure()

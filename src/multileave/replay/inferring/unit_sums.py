@@ -66,8 +66,9 @@ class UnitSums:
         self._clicked += np.count_nonzero(credits.clicks, axis=0)
         self._health.add(credits.health)
         self._single_impressions += units.null_count
-        self._waiting.append((units, credits))
-        self._waiting_rows += len(units)
+        if len(units):
+            self._waiting.append((units, credits))
+            self._waiting_rows += len(units)
         if self._waiting_rows > max(FEWEST_WAITING, len(self._ids) // 4):
             self._add_waiting()
 
@@ -164,11 +165,13 @@ class UnitSums:
             return []
         known = len(self._ids)
         ids = pa.chunked_array([self._ids, *(units.cast(pa.large_string()) for units in arrays)])
-        coded = ids.dictionary_encode().combine_chunks()
-        self._ids = coded.dictionary
+        coded = ids.dictionary_encode().chunks
+        self._ids = coded[0].dictionary
+        numbers = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in coded])[known:]
+        del ids, coded
+        pa.default_memory_pool().release_unused()  # what the hash table took
         for name in ("_counts", "_clicks", "_sums", *(["_squares"] if self.by_unit else [])):
             setattr(self, name, _with_room(getattr(self, name), len(self._ids)))
-        numbers = coded.indices.fill_null(-1).to_numpy()[known:]
         return np.split(numbers, np.cumsum([len(units) for units in arrays])[:-1])
 
 
