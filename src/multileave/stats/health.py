@@ -8,7 +8,7 @@ import numpy as np
 
 from multileave.stats.balance import Balance
 from multileave.stats.intervals.moments import Moments
-from multileave.stats.records import about, plain
+from multileave.stats.records import about, to_dict
 
 if TYPE_CHECKING:
     from multileave.stats.tally.base import BaseTally
@@ -131,8 +131,7 @@ class Health:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and warnings as plain values that JSON can hold."""
-        found: dict[str, Any] = plain(self)
-        return found
+        return to_dict(self)
 
 
 def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
