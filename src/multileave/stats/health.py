@@ -139,7 +139,7 @@ def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
     moments = tally.moments() if moments is None else moments
     counts, rankers = tally.evidence, tally.rankers
     examined = counts.examined
-    told = moments.impressions + counts.left_out if examined or counts.fallbacks else 0
+    delivered = moments.impressions + counts.left_out if examined or counts.fallbacks else 0
 
     def share(count: int, of: int) -> float | None:
         return count / of if of else None
@@ -153,8 +153,8 @@ def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
         top_share=tally.top_share(),
         without_clicks=share(counts.without_clicks, counts.clicks_known),
         no_preference=share(counts.no_preference, examined),
-        fallbacks=share(counts.fallbacks, told),
-        missing=shares(counts.missing, told),
+        fallbacks=share(counts.fallbacks, delivered),
+        missing=shares(counts.missing, delivered),
         different_documents=share(counts.different_documents, examined),
         short_lists=share(counts.short_lists, examined),
         short=shares(counts.short, examined),

@@ -65,8 +65,8 @@ def make_tables(
         of_rankers = by_rankers[rankers]
         scored = [result for result in of_rankers if result.user != "random"]
         tables += _power_tables(scored, base, power, level)
-        told = TRUTHS if main_truth(scored) == "heldout" else ("same_queries",)
-        for truth in [*told, *dict.fromkeys(name for result in scored for name in result.other)]:
+        known = TRUTHS if main_truth(scored) == "heldout" else ("same_queries",)
+        for truth in [*known, *dict.fromkeys(name for result in scored for name in result.other)]:
             chosen = [result for result in scored if truth in TRUTHS or truth in result.other]
             if chosen:
                 tables.append(_error_table(chosen, truth, against, digits))
