@@ -8,7 +8,7 @@ import pytest
 
 from multileave.outcome import Outcome
 from multileave.stats import Health, PairVerdict, Tally, Verdict
-from multileave.stats.records import about, plain, reported_fields
+from multileave.stats.records import about, reported_fields, to_dict
 from multileave.stats.verdict.wording import HEADERS
 
 
@@ -43,7 +43,7 @@ def test_a_statistic_that_is_declared_is_reported():
         DERIVED: ClassVar = ("preferred",)
 
     made = Wider(("a", "b"), 1.0, 0.5, 1.5, 0.01, 0.01, True)
-    assert plain(made) == {**PairVerdict(*[getattr(made, name) for name in reported_fields(PairVerdict)]).to_dict(),
+    assert to_dict(made) == {**PairVerdict(*[getattr(made, name) for name in reported_fields(PairVerdict)]).to_dict(),
                            "lift": 0.25, "preferred": "a"}  # fmt: skip
     assert reported_fields(Wider)["lift"] == (float, "Relative difference.")
 

@@ -241,7 +241,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(DataError, match="impressions is -1"):
         Simulation(data, "ppm", model).run(-1)
     for checkpoints in ([5, 3], [11], [-1]):
-        with pytest.raises(DataError, match="rising numbers from 0 to 10"):
+        with pytest.raises(DataError, match="increasing numbers from 0 to 10"):
             Simulation(data, "ppm", model).run(10, checkpoints)
 
 

@@ -158,18 +158,6 @@ def test_marks_are_those_of_welchs_test_at_both_levels_and_in_both_directions() 
     assert found["ppm"].mark == ""  # type: ignore[attr-defined]
 
 
-def test_the_paired_test_matches_runs_by_data_set_fold_and_number() -> None:
-    ours = sample(0.2, seed=1, size=40)
-    theirs = [x + d for x, d in zip(ours, sample(0.01, seed=2, size=40, deviation=0.01), strict=True)]
-    shuffled = list(reversed(runs("tdm", theirs)))
-    results = runs("ppm", ours) + shuffled + runs("tdm", [0.9], start=99)  # the last has no partner
-    assert cells(heldout(results))["tdm"].mark == "∘"  # type: ignore[attr-defined]
-    table = heldout(results, paired=True)
-    assert stats.ttest_rel(ours, theirs).pvalue < 0.01
-    assert cells(table)["tdm"].mark == "▼"  # type: ignore[attr-defined]
-    assert "matched" in table.notes
-
-
 def test_the_reference_is_the_method_so_spelled_else_the_last_of_that_name() -> None:
     results = runs("ppm(pairs='local')", [0.1, 0.1]) + runs("tdm", [0.3, 0.3]) + runs("ppm(pairs='all')", [0.2, 0.2])
     assert heldout(results).reference == "ppm(pairs='all')"
@@ -193,7 +181,7 @@ def test_a_method_that_was_not_run_somewhere_has_an_empty_cell() -> None:
 
 def test_letor_3_is_one_row_over_six_sets_and_pairs_only_within_a_set() -> None:
     six = ["HP2003", "HP2004", "NP2003", "NP2004", "TD2003", "TD2004"]
-    table = heldout(grid(datasets=[*six, "MQ2008"]), paired=True)
+    table = heldout(grid(datasets=[*six, "MQ2008"]))
     assert [row.name for row in table.sections[0].rows] == ["LETOR 3.0", "MQ2008"]
     assert "25 to 150 runs" in table.caption
     values = [x for d in range(6) for x in sample(0.3, seed=100 * d)]

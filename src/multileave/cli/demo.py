@@ -63,7 +63,7 @@ def _print_report(console: "Console", report: dict[str, Any]) -> None:
     )
     _print_methods(console, truth, results)
     console.print(
-        "[dim]verdict after: pages until a pair of rankers differs significantly with 80 % power, median over pairs.\n"
+        "[dim]verdict after: pages until a pair of rankers differs significantly (80 % power), median over pairs.\n"
         "quality: NDCG of these pages, relative to the mean of the rankers' own pages.\n"
         f"error: share of pairs in the wrong order after {settings['impressions']:,} pages"
         f"{f', mean of {runs} runs' if runs > 1 else ''}; .5 is guessing.[/dim]\n"

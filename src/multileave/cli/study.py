@@ -171,7 +171,9 @@ def _print_summaries(summaries: "list[Summary]", grids: "list[Settings]", out: P
     runs = max(summary.runs for summary in summaries)
     meaning = "floor: the held-out error of someone who knows NDCG@10 on the queries issued exactly."
     meaning = meaning if held_out else "error: the share of pairs of systems in the wrong order."
-    console.print(f"[dim]{grids[0].impressions:,} impressions, {runs} runs each; {meaning}[/dim]")
+    console.print(
+        f"[dim]{grids[0].impressions:,} impressions, {runs} run{'' if runs == 1 else 's'} each; {meaning}[/dim]"
+    )
     console.print(f"In {escape(str(out))}: {', '.join(written)}", soft_wrap=True)
 
 

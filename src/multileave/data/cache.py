@@ -22,37 +22,32 @@ from multileave.data.letor import Letor
 from multileave.errors import MultileaveWarning
 from multileave.kernels import cache_directory
 
-__all__ = ["Key", "Source", "load", "store"]
+__all__ = ["Key", "load", "store"]
 
 ABANDONED = 3600.0  # seconds after which an unfinished entry is deleted
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A file as it was when it was read."""
-
-    path: Path
-    size: int
-    changed: int
-
-
-@dataclass(frozen=True, slots=True)
 class Key:
-    """What the result depends on: the files, what to keep of them, and the version of the reader."""
+    """What the result depends on: the files, what to keep of them, and the version of the reader.
 
-    sources: tuple[Source, ...]
+    stamps: the size and the modification time of each file.
+    """
+
+    paths: tuple[str, ...]
+    stamps: tuple[tuple[int, int], ...]
     features: tuple[int, ...] | None
     grades: int | None
     version: int
 
     def entry(self) -> str:
         """Return the entry's name, which does not depend on the contents of the files."""
-        named = repr([[str(source.path) for source in self.sources], self.features, self.grades])
+        named = repr([list(self.paths), self.features, self.grades])
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def contents(self) -> list[int]:
         """Return what must be the same for an entry to be valid."""
-        return [self.version, *(number for source in self.sources for number in (source.size, source.changed))]
+        return [self.version, *(number for stamp in self.stamps for number in stamp)]
 
 
 def load(key: Key) -> tuple[Letor, tuple[int, ...]] | None:
@@ -89,7 +84,7 @@ def store(key: Key, letor: Letor, ends: tuple[int, ...]) -> tuple[Letor, tuple[i
             np.save(aside / f"{name}.npy", getattr(letor, name))
         about = {
             "contents": key.contents(),
-            "files": [str(source.path) for source in key.sources],
+            "files": list(key.paths),
             "grades": letor.grades,
             "numbers": letor.numbers,
             "qids": letor.qids,

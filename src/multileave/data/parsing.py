@@ -15,14 +15,15 @@ __all__ = ["parse_lines"]
 # documents of one query) and of values left to Python, the highest feature number, the start of an invalid token.
 AT, ROW, LINE, RUNS, HARD, HIGHEST, TOKEN = range(7)
 
-# Why the kernel stopped; after the first five the line can be read again with more room.
-DONE, ROWS_FULL, RUNS_FULL, HARD_FULL, WIDER = range(5)
-BAD_LABEL, NO_QUERY, BAD_FEATURE, BAD_NUMBER, NOT_RISING, BAD_VALUE = range(5, 11)
+# Why the kernel stopped; after ROWS_FULL and WIDER the line can be read again with more room.
+DONE, ROWS_FULL, WIDER = range(3)
+BAD_LABEL, NO_QUERY, BAD_FEATURE, BAD_NUMBER, NOT_RISING, BAD_VALUE = range(3, 9)
 
 MOST_LABEL = 256  # beyond all labels
 MOST_NUMBER = 2**31  # beyond all feature numbers
 MOST_EXPONENT = 100_000  # beyond all exponents
 MOST_EXACT = 2**53
+MOST_MANTISSA = 10**17  # so that one more digit fits into an int64
 LONGEST = 18  # so many digits fit into an int64
 POWERS = np.array([float(f"1e{exponent}") for exponent in range(23)])
 
@@ -74,9 +75,6 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
             status = NO_QUERY
             break
         if not _same(text, id_start, id_end, first, at):
-            if run == len(runs):
-                at, status = start, RUNS_FULL
-                break
             id_start, id_end = first, at
             runs[run, 0] = row
             runs[run, 1] = id_start
@@ -90,12 +88,7 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
             token = at
             if text[at] == NEWLINE or text[at] == HASH:
                 break
-            number = np.int64(0)
-            digit = np.uint8(text[at] - ZERO)
-            while digit < 10 and number < MOST_NUMBER:
-                number = 10 * number + np.int64(digit)
-                at += 1
-                digit = np.uint8(text[at] - ZERO)
+            number, at = _digits(text, at, np.int64(0), MOST_NUMBER)
             if (text[at] != COLON and number < MOST_NUMBER) or at == token:
                 status = BAD_FEATURE
                 break
@@ -118,9 +111,6 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
                 if column >= 0:
                     features[row, column] = value
             elif kind == 1:
-                if left == len(hard):
-                    status = HARD_FULL
-                    break
                 hard[left, 0] = row
                 hard[left, 1] = column
                 hard[left, 2] = token
@@ -178,18 +168,24 @@ def _same(text, start, end, other, other_end):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _digits(text, at, number, most):  # type: ignore[no-untyped-def]
+    """Return a number with the digits from here appended, until it reaches `most`, and where they end."""
+    digit = np.uint8(text[at] - ZERO)
+    while digit < 10:
+        if number < most:
+            number = 10 * number + np.int64(digit)
+        at += 1
+        digit = np.uint8(text[at] - ZERO)
+    return number, at
+
+
+@kernel
 def _parse_label(text, at):  # type: ignore[no-untyped-def]
     """Return an integer such as 2, +2 or 2.0, or -1, and where it ends."""
     if text[at] == PLUS:
         at += 1
-    label = np.int64(0)
     first = at
-    digit = np.uint8(text[at] - ZERO)
-    while digit < 10:
-        if label < MOST_LABEL:
-            label = 10 * label + np.int64(digit)
-        at += 1
-        digit = np.uint8(text[at] - ZERO)
+    label, at = _digits(text, at, np.int64(0), MOST_LABEL)
     if at == first:
         return np.int64(-1), at
     if text[at] == POINT:
@@ -207,23 +203,14 @@ def _parse_number(text, at):  # type: ignore[no-untyped-def]
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += 1
-    mantissa = np.int64(0)
     first = at
-    digit = np.uint8(text[at] - ZERO)
-    while digit < 10:
-        mantissa = 10 * mantissa + np.int64(digit)
-        at += 1
-        digit = np.uint8(text[at] - ZERO)
+    mantissa, at = _digits(text, at, np.int64(0), MOST_MANTISSA)
     digits = at - first
     exponent = np.int64(0)
     if text[at] == POINT:
         at += 1
         first = at
-        digit = np.uint8(text[at] - ZERO)
-        while digit < 10:
-            mantissa = 10 * mantissa + np.int64(digit)
-            at += 1
-            digit = np.uint8(text[at] - ZERO)
+        mantissa, at = _digits(text, at, mantissa, MOST_MANTISSA)
         exponent = np.int64(first - at)
         digits -= exponent
     if digits == 0:
@@ -233,14 +220,8 @@ def _parse_number(text, at):  # type: ignore[no-untyped-def]
         smaller = text[at] == MINUS
         if smaller or text[at] == PLUS:
             at += 1
-        power = np.int64(0)
         first = at
-        digit = np.uint8(text[at] - ZERO)
-        while digit < 10:
-            if power < MOST_EXPONENT:
-                power = 10 * power + np.int64(digit)
-            at += 1
-            digit = np.uint8(text[at] - ZERO)
+        power, at = _digits(text, at, np.int64(0), MOST_EXPONENT)
         if at == first:
             return 2, 0.0, at
         exponent += -power if smaller else power

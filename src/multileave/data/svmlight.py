@@ -75,13 +75,13 @@ def read_files(
     if grades is not None and not 2 <= grades <= 256:
         raise DataError(f"The number of grades is {grades}; expected 2 to 256.")
     places = [Path(path) for path in paths]
-    sources = [parsed.Source(place.resolve(), *_stamp(place)) for place in places]
-    key = parsed.Key(tuple(sources), wanted, grades, READER_VERSION)
+    stamps = tuple(map(_stamp, places))
+    key = parsed.Key(tuple(str(place.resolve()) for place in places), stamps, wanted, grades, READER_VERSION)
     if cache:
         kept = parsed.load(key)
         if kept is not None:
             return kept
-    reader = _Reader(wanted, grades, sum(source.size for source in sources))
+    reader = _Reader(wanted, grades)
     for place in places:
         reader.read(place)
     result = reader.result(places)
@@ -107,42 +107,38 @@ def _fail_to_read(path: Path, error: Exception) -> NoReturn:
 class _Reader:
     """What has been read so far, in arrays that grow."""
 
-    def __init__(self, wanted: tuple[int, ...] | None, grades: int | None, size: int) -> None:
-        self.wanted, self.grades, self.size = wanted, grades, size
+    def __init__(self, wanted: tuple[int, ...] | None, grades: int | None) -> None:
+        self.wanted, self.grades = wanted, grades
         self.width = 0 if wanted is None else len(wanted)
         self.columns = np.full(1 if wanted is None else max(wanted) + 1, -1, dtype=np.int32)
         if wanted is not None:
             self.columns[list(wanted)] = np.arange(len(wanted))
         self.features: Floats = np.zeros((1024, self.width))
         self.labels: Labels = np.zeros(1024, dtype=np.uint8)
-        self.runs: Longs = np.empty((1024, 3), dtype=np.int64)
-        self.hard: Longs = np.empty((1024, 5), dtype=np.int64)
         self.state: Longs = np.zeros(7, dtype=np.int64)
         self.starts: list[int] = []  # the row where documents of another query begin
         self.queries: list[int] = []  # and which query it is, in the order of first appearance
         self.qids: list[bytes] = []
         self.ends: list[int] = []  # the number of queries after each file
-        self.done = 0.0  # bytes of the files, as stored, that were read
 
     def read(self, path: Path) -> None:
         """Read a file."""
         self.known: dict[bytes, int] = {}
         self.state[parsing.LINE] = 0
-        before, rows = self.done, int(self.state[parsing.ROW])
+        rows = int(self.state[parsing.ROW])
         try:
             with open(path, "rb") as stored, _plain(stored) as stream:
-                self._read_stream(path, stored, stream)
+                self._read_stream(path, stream)
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             _fail_to_read(path, error)
         if self.state[parsing.ROW] == rows:
             raise DataError(f"{str(path)!r} holds no documents; expected lines such as '2 qid:10 1:0.5 2:0.25'.")
         self.ends.append(len(self.qids))
-        self.done = before + path.stat().st_size
 
-    def _read_stream(self, path: Path, stored: IO[bytes], stream: IO[bytes]) -> None:
+    def _read_stream(self, path: Path, stream: IO[bytes]) -> None:
         """Read a file in chunks; what follows the last newline of one is moved to the start of the next."""
         buffer = bytearray(CHUNK)
-        kept, before, begin = 0, self.done, True
+        kept, begin = 0, True
         while True:
             with memoryview(buffer) as view:
                 count = stream.readinto(view[kept : len(buffer) - 1])  # type: ignore[attr-defined]
@@ -156,7 +152,7 @@ class _Reader:
                 filled += 1
             end = buffer.rfind(b"\n", kept, filled) + 1
             if end:
-                self._parse(path, buffer, end, stored.tell() + before)
+                self._parse(path, buffer, end)
                 buffer[: filled - end] = buffer[end:filled]
                 kept = filled - end
             else:
@@ -168,42 +164,32 @@ class _Reader:
             if kept > len(buffer) // 2:
                 buffer += bytes(len(buffer))
 
-    def _parse(self, path: Path, buffer: bytearray, end: int, reached: float) -> None:
-        """Parse whole lines, making room where needed."""
+    def _parse(self, path: Path, buffer: bytearray, end: int) -> None:
+        """Parse whole lines, making room for rows and features where needed."""
         text = np.frombuffer(buffer, dtype=np.uint8)
+        # As many as the text can hold: a line takes 8 bytes or more, a number that is left to Python more than 4.
+        runs, hard = np.empty((end // 8 + 1, 3), dtype=np.int64), np.empty((end // 4 + 1, 5), dtype=np.int64)
         most = 255 if self.grades is None else self.grades - 1
-        state, begun = self.state, self.done
+        state = self.state
         state[parsing.AT] = 0
         while True:
+            whole = self.wanted is None
             status = parsing.parse_lines(
-                text,
-                end,
-                self.columns,
-                self.wanted is None,
-                most,
-                self.features,
-                self.labels,
-                self.runs,
-                self.hard,
-                state,
-            )
-            self._take_runs(buffer)
-            self._take_hard(path, buffer)
-            self.done = begun + (reached - begun) * int(state[parsing.AT]) / end
+                text, end, self.columns, whole, most, self.features, self.labels, runs, hard, state
+            )  # fmt: skip
+            self._take_runs(buffer, runs)
+            self._take_hard(path, buffer, hard)
             if status == parsing.DONE:
                 return
             if status == parsing.ROWS_FULL:
-                self._add_rows()
-            elif status == parsing.RUNS_FULL or status == parsing.HARD_FULL:
-                if not state[parsing.HARD] and status == parsing.HARD_FULL:
-                    self.hard = np.empty((2 * len(self.hard), 5), dtype=np.int64)
+                self._resize(max(len(self.labels) + 1024, len(self.labels) * 9 // 8))
             elif status == parsing.WIDER:
-                self._widen(path, bytes(buffer[int(state[parsing.AT]) : end]).partition(b"\n")[0])
+                self._widen(path)
             else:
                 self._fail(path, _complaint(status, _token(buffer, int(state[parsing.TOKEN])), most))
 
-    def _take_runs(self, buffer: bytearray) -> None:
-        for row, start, end in self.runs[: self.state[parsing.RUNS]].tolist():
+    def _take_runs(self, buffer: bytearray, runs: Longs) -> None:
+        for row, start, end in runs[: self.state[parsing.RUNS]].tolist():
             qid = bytes(buffer[start:end])
             query = self.known.get(qid)
             if query is None:
@@ -212,9 +198,9 @@ class _Reader:
             self.starts.append(row)
             self.queries.append(query)
 
-    def _take_hard(self, path: Path, buffer: bytearray) -> None:
+    def _take_hard(self, path: Path, buffer: bytearray, hard: Longs) -> None:
         """Read the numbers that the kernel left to Python."""
-        for row, column, start, end, line in self.hard[: self.state[parsing.HARD]].tolist():
+        for row, column, start, end, line in hard[: self.state[parsing.HARD]].tolist():
             token = bytes(buffer[start:end])
             value = float(token.partition(b":")[2])
             if not math.isfinite(value):
@@ -223,24 +209,14 @@ class _Reader:
             if column >= 0:
                 self.features[row, column] = value
 
-    def _add_rows(self) -> None:
-        """Make room for as many rows as the files are expected to have."""
-        rows = int(self.state[parsing.ROW])
-        estimate = int(1.02 * rows * self.size / self.done) if self.done else 0
-        self._resize(max(rows + 1024, min(estimate, 64 * rows), rows * 9 // 8))
-
     def _resize(self, rows: int) -> None:
         # in place if possible, as a copy would take twice the memory
         self.features.resize((rows, self.width), refcheck=False)
         self.labels.resize(rows, refcheck=False)
 
-    def _widen(self, path: Path, line: bytes) -> None:
-        """Make room for a line's features, the last of which has the highest number, and for some more."""
-        rows = int(self.state[parsing.ROW])
-        needed = int(self.state[parsing.HIGHEST])
-        last = line.partition(b"#")[0].split()[-1].partition(b":")[0]
-        if last.isdigit() and needed < int(last[:10]) <= MOST_FEATURES:
-            needed = int(last)
+    def _widen(self, path: Path) -> None:
+        """Make room for the highest feature so far; late in a file for more, as that moves many rows."""
+        rows, needed = int(self.state[parsing.ROW]), int(self.state[parsing.HIGHEST])
         if needed > MOST_FEATURES:
             self._fail(
                 path,

@@ -8,7 +8,7 @@ import numpy as np
 
 from multileave.stats.balance import Balance
 from multileave.stats.intervals.moments import Moments
-from multileave.stats.records import about, plain
+from multileave.stats.records import about, to_dict
 
 if TYPE_CHECKING:
     from multileave.stats.tally.base import BaseTally
@@ -131,8 +131,7 @@ class Health:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and warnings as plain values that JSON can hold."""
-        found: dict[str, Any] = plain(self)
-        return found
+        return to_dict(self)
 
 
 def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
@@ -140,7 +139,7 @@ def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
     moments = tally.moments() if moments is None else moments
     counts, rankers = tally.evidence, tally.rankers
     examined = counts.examined
-    told = moments.impressions + counts.left_out if examined or counts.fallbacks else 0
+    delivered = moments.impressions + counts.left_out if examined or counts.fallbacks else 0
 
     def share(count: int, of: int) -> float | None:
         return count / of if of else None
@@ -154,8 +153,8 @@ def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
         top_share=tally.top_share(),
         without_clicks=share(counts.without_clicks, counts.clicks_known),
         no_preference=share(counts.no_preference, examined),
-        fallbacks=share(counts.fallbacks, told),
-        missing=shares(counts.missing, told),
+        fallbacks=share(counts.fallbacks, delivered),
+        missing=shares(counts.missing, delivered),
         different_documents=share(counts.different_documents, examined),
         short_lists=share(counts.short_lists, examined),
         short=shares(counts.short, examined),

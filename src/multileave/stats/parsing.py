@@ -10,17 +10,9 @@ from multileave.outcome import TOLERANCE, Floats, Outcome
 from multileave.stats.intervals.moments import Ints, differences, pair_positions
 
 __all__ = [
-    "as_pairs",
-    "checked_count",
-    "checked_rankers",
-    "counts_of",
-    "field_of",
-    "floats_of",
-    "malformed",
-    "other_rankers",
-    "plain_unit",
-    "read_outcome",
-]
+    "as_pairs", "check_version", "checked_count", "checked_rankers", "count_of", "counts_of", "field_of", "floats_of",
+    "malformed", "other_rankers", "plain_unit", "read_outcome",
+]  # fmt: skip
 
 # No method yields preferences this large, and squared sums of smaller ones stay finite.
 LARGEST = 1e40

@@ -17,7 +17,7 @@ from multileave.outcome import Floats
 from multileave.stats.intervals.clustered import t_quantile
 from multileave.stats.intervals.confidence_sequence import boundary
 from multileave.stats.intervals.moments import Moments, pair_positions
-from multileave.stats.verdict.rules import Rules
+from multileave.stats.verdict.rules import Rules, is_number
 
 if TYPE_CHECKING:
     from multileave.stats.tally.tally import Tally
@@ -63,7 +63,7 @@ class Design:
             ("correlation", correlation, 0.0, 1.0),
             ("spread", spread, 0.0, 1e6),
         ):
-            if not _is_number(value) or not least <= value <= most or (value == 0.0 and name == "standard deviation"):
+            if not is_number(value) or not least <= value <= most or (value == 0.0 and name == "standard deviation"):
                 above = "above 0" if name == "standard deviation" else f"from {least:g} to {most:g}"
                 raise TallyError(f"The {name} is {value!r}; expected a number {above}.")
         per_unit = (1.0 - correlation) / impressions + correlation * (1.0 + spread**2)
@@ -167,12 +167,12 @@ def plan(
     about 787 users or impressions to detect a preference of 0.1 per impression with 80 % power at 95 % confidence,
     with one look at the end
     """
-    if not _is_number(effect) or effect == 0.0:
+    if not is_number(effect) or effect == 0.0:
         raise TallyError(
             f"The effect is {effect!r}; expected the preference per impression to detect, a number other than 0. "
             "Choose the smallest difference that would matter."
         )
-    if not _is_number(power) or not 0.05 < power < 1.0:
+    if not is_number(power) or not 0.05 < power < 1.0:
         raise TallyError(f"The power is {power!r}; expected a number between 0.05 and 1, such as 0.8.")
     if isinstance(comparisons, bool) or not isinstance(comparisons, int) or comparisons < 1:
         raise TallyError(f"The number of comparisons is {comparisons!r}; expected a number of pairs, at least 1.")
@@ -265,7 +265,3 @@ def _fewest(design: Design, effect: float, wanted: float, rules: Rules, comparis
         else:
             high = middle
     return max(high, 2)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

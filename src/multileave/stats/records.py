@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
-__all__ = ["ReportedField", "about", "plain", "reported_fields"]
+__all__ = ["ReportedField", "about", "reported_fields", "to_dict"]
 
 
 class ReportedField(NamedTuple):
@@ -45,10 +45,15 @@ def reported_fields(record: type) -> Mapping[str, ReportedField]:
     return found[0] | found[1] | found[2]
 
 
-def plain(value: Any) -> Any:
-    """Return a record, or what one holds, as plain values that JSON can hold."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in reported_fields(type(value))}
+def to_dict(record: object) -> dict[str, Any]:
+    """Return what a record reports as plain values that JSON can hold."""
+    cls: Any = type(record)
+    return {name: _plain(getattr(record, name)) for name in reported_fields(cls)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return to_dict(value)
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, tuple | list) else value
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value

@@ -44,7 +44,6 @@ def write_report(
     out: Path | str,
     *,
     against: str = "ppm",
-    paired: bool = False,
     command: Sequence[str] | str | None = None,
     compared: RunComparison | None = None,
     base: str = BASE,
@@ -54,7 +53,7 @@ def write_report(
     """Write the report of a study into a folder, and return the files.
 
     results: those of one study. settings: shown on the page.
-    against, paired: of the significance tests, see `multileave.study.tables.make_tables`.
+    against: of the significance tests, see `multileave.study.tables.make_tables`.
     command: the command line of the study, by default settings["command"].
     compared: the comparison of run files, whose table and verdicts come first.
     base, power, level: of impressions to a verdict, see `multileave.study.summaries.summarise`.
@@ -67,14 +66,14 @@ def write_report(
     out = Path(out)
     test: Any = {"base": base, "power": power, "level": level}
     summaries = summarise(results, **test)
-    tables = make_tables(results, against=against, paired=paired, **test)
+    tables = make_tables(results, against=against, **test)
     verdicts = {}
     if compared is not None:
         tables = [compared.table, *tables]
         verdicts = {f"{user} users, by {compared.method}": verdict for user, verdict in compared.verdicts.items()}
     document = {
         "version": __version__,
-        "settings": _plain(settings),
+        "settings": dict(settings),
         "results": [summary.to_dict() for summary in summaries],
         **({"verdicts": {name: verdict.to_dict() for name, verdict in verdicts.items()}} if verdicts else {}),
     }
@@ -87,7 +86,7 @@ def write_report(
     write("tables.md", to_markdown(tables))
     write("tables.tex", to_latex(tables))
     write("results.csv", to_csv(summaries))
-    write("summary.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    write("summary.json", json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n")
 
     require_matplotlib()
     truth = main_truth(results)
@@ -238,16 +237,7 @@ def _shown(value: Any) -> str:
     """Return a setting as text; a list by its parts, a dictionary as JSON."""
     if isinstance(value, list | tuple) and not any(isinstance(part, list | tuple | Mapping) for part in value):
         return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    """Return a setting as plain values that JSON can hold."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(part) for part in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _text(text: str) -> str:

@@ -83,14 +83,14 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | Non
     runs.
     """
     chosen = _chosen(results, rankers)
-    told = truth or main_truth(chosen)
+    known = truth or main_truth(chosen)
 
     def panel(axes: "Axes", runs: list[RunResult], methods: list[str]) -> tuple[dict[str | None, Any], float]:
-        drawn = _panel(axes, runs, methods, told)
+        drawn = _panel(axes, runs, methods, known)
         _dress(axes, chosen[0].impressions)
         return drawn
 
-    return _figure(chosen, panel, "impressions", "binary error", floor=told == "heldout")
+    return _figure(chosen, panel, "impressions", "binary error", floor=known == "heldout")
 
 
 def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = POWER, level: float = LEVEL) -> "Figure":

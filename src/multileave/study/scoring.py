@@ -4,6 +4,7 @@ import numpy as np
 
 from multileave.errors import DataError
 from multileave.outcome import Floats
+from multileave.stats.verdict.ranking import condorcet, copeland
 
 __all__ = ["best_first", "binary_error", "score_differences", "winner"]
 
@@ -40,12 +41,9 @@ def best_first(preferences: Floats) -> list[int]:
     >>> best_first(np.array([[0.0, -1.0], [1.0, 0.0]]))
     [1, 0]
     """
-    beaten = np.sign(preferences).sum(axis=1)
-    return [int(n) for n in np.lexsort((-preferences.sum(axis=1), -beaten))]
+    return list(copeland(range(len(preferences)), preferences))
 
 
 def winner(preferences: Floats) -> int | None:
     """Return the ranker that is preferred to every other, or None."""
-    others = ~np.eye(len(preferences), dtype=bool)
-    beats_all = ((preferences > 0) | ~others).all(axis=1)
-    return int(np.argmax(beats_all)) if beats_all.any() else None
+    return condorcet(range(len(preferences)), preferences)

@@ -43,7 +43,6 @@ def make_tables(
     results: Iterable[RunResult],
     *,
     against: str = "ppm",
-    paired: bool = False,
     digits: int = 2,
     base: str = BASE,
     power: float = POWER,
@@ -55,7 +54,6 @@ def make_tables(
     truth, then bias.
 
     against: the reference of the marks, see `reference_method`.
-    paired: use a paired test over runs of the same data set, fold and number, rather than Welch's.
     digits: decimals; the best of a row is determined after rounding.
     base: the method with which impressions to a verdict are compared. power, level: of the verdict.
 
@@ -67,11 +65,11 @@ def make_tables(
         of_rankers = by_rankers[rankers]
         scored = [result for result in of_rankers if result.user != "random"]
         tables += _power_tables(scored, base, power, level)
-        told = TRUTHS if main_truth(scored) == "heldout" else ("same_queries",)
-        for truth in [*told, *dict.fromkeys(name for result in scored for name in result.other)]:
+        known = TRUTHS if main_truth(scored) == "heldout" else ("same_queries",)
+        for truth in [*known, *dict.fromkeys(name for result in scored for name in result.other)]:
             chosen = [result for result in scored if truth in TRUTHS or truth in result.other]
             if chosen:
-                tables.append(_error_table(chosen, truth, against, paired, digits))
+                tables.append(_error_table(chosen, truth, against, digits))
         clicked_at_random = [result for result in of_rankers if result.user in RANDOM_USERS]
         if any(math.isfinite(result.bias) for result in clicked_at_random):
             tables.append(_bias_table(clicked_at_random))
@@ -93,18 +91,12 @@ def reference_method(methods: Sequence[str], against: str) -> str:
     return next((method for method in reversed(methods) if method.partition("(")[0] == against), "")
 
 
-def _mark(ours: Sequence[RunResult], theirs: Sequence[RunResult], truth: str, paired: bool) -> str:
-    """Return the mark for the test of our runs against theirs."""
-    if paired:
-        of_key = {run.key: at_end(run, truth) for run in theirs}
-        both = [(at_end(run, truth), of_key[run.key]) for run in ours if run.key in of_key]
-        a, b = [x for x, _ in both], [y for _, y in both]
-    else:
-        a, b = [at_end(run, truth) for run in ours], [at_end(run, truth) for run in theirs]
-    if min(len(a), len(b)) < 2:
+def _mark(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Return the mark for the test of our errors against theirs."""
+    if min(len(ours), len(theirs)) < 2:
         return ""
-    p = p_value(a, b, paired=paired)
-    better = mean(a) < mean(b)
+    p = p_value(ours, theirs)
+    better = mean(ours) < mean(theirs)
     if p < 0.01:
         return "▼" if better else "▲"
     if p < 0.05:
@@ -112,53 +104,29 @@ def _mark(ours: Sequence[RunResult], theirs: Sequence[RunResult], truth: str, pa
     return "∘"
 
 
-def _error_table(results: list[RunResult], truth: str, against: str, paired: bool, digits: int) -> Table:
-    methods = list(dict.fromkeys(result.method for result in results))
-    reference = reference_method(methods, against)
-    names = row_names(result.dataset for result in results)
+def _error_table(results: list[RunResult], truth: str, against: str, digits: int) -> Table:
+    reference = reference_method(list(dict.fromkeys(result.method for result in results)), against)
 
-    def rows(name: str, runs: list[RunResult]) -> list[Row]:
-        of_method = gather(runs, lambda result: result.method)
-        errors = {method: [at_end(run, truth) for run in of_method[method]] for method in of_method}
-        means = {method: f"{mean(values):.{digits}f}" for method, values in errors.items()}
-        best = min(means.values(), key=float)
-        cells = []
-        for method in methods:
-            if method not in means:
-                cells.append(Cell(NONE))
-                continue
-            values = errors[method]
-            tested = reference in of_method and method != reference
-            cells.append(
-                Cell(
-                    means[method],
-                    f"{spread(values):.{digits}f}" if len(values) > 1 else "",
-                    means[method] == best,
-                    _mark(of_method[reference], of_method[method], truth, paired) if tested else "",
-                )
-            )
-        floor = mean_floor(runs)
-        return [Row(name, (*cells, *([] if floor is None else [Cell(f"{floor:.{digits}f}")])))]
+    def cell(runs: list[RunResult], of_reference: list[RunResult]) -> tuple[float, Cell]:
+        errors = [at_end(run, truth) for run in runs]
+        text = f"{mean(errors):.{digits}f}"
+        tested = of_reference and runs[0].method != reference
+        mark = _mark([at_end(run, truth) for run in of_reference], errors) if tested else ""
+        return float(text), Cell(text, f"{spread(errors):.{digits}f}" if len(errors) > 1 else "", mark=mark)
 
-    rankers = results[0].rankers
-    has_floor = mean_floor(results) is not None
-    return Table(
-        f"error-{_slug(truth)}-{rankers}-rankers",
-        rankers,
-        f"Binary error against {TRUTHS.get(truth, truth)}{_where(names)}, {_extent(results, names)}",
-        _error_notes(reference, against, paired, floor=has_floor),
-        (*methods, *([FLOOR] if has_floor else [])),
-        _sections(results, names, rows),
-        reference,
-    )
+    floor = mean_floor(results) is not None
+    return _by_method(
+        results, f"error-{_slug(truth)}", f"Binary error against {TRUTHS.get(truth, truth)}",
+        _error_notes(reference, against, floor=floor), cell, reference, min,
+        reference=reference, floor_digits=digits if floor else None,
+    )  # fmt: skip
 
 
-def _error_notes(reference: str, against: str, paired: bool, *, floor: bool) -> str:
+def _error_notes(reference: str, against: str, *, floor: bool) -> str:
     notes = "Mean over runs, standard deviation in brackets, best in each row in bold."
     if reference:
-        test = "t-test over runs matched by fold and number" if paired else "Welch t-test"
         marks = ", ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
-        notes += f" Two-tailed {test} of {reference} against each other method; {reference} is {marks}."
+        notes += f" Two-tailed Welch t-test of {reference} against each other method; {reference} is {marks}."
     else:
         notes += f" No significance tests, as {against} is not among the methods."
     if floor:
@@ -171,37 +139,26 @@ def _power_tables(results: list[RunResult], base: str, power: float, level: floa
     measured = [result for result in results if result.preferences and result.ndcg_rankers]
     if not measured:
         return []
-    rankers = measured[0].rankers
-    names = row_names(result.dataset for result in measured)
-    extent = f"{_where(names)}, {_extent(measured, names)}"
     test = f"{100 * power:g} % power at the {100 * level:g} % level"
-    tables = [
-        _by_method(
-            measured, f"verdict-{rankers}-rankers", f"Impressions to a verdict{extent}",
-            f"Impressions until a pair of rankers differs significantly with {test}: median over pairs, quartiles in "
-            "brackets, fewest in bold.",
-            lambda runs, of_base: _quartile_cell([n for run in runs for n in verdicts_of(run, power, level)], _count),
-            base, min,
-        )
-    ]  # fmt: skip
-    if any(result.method == base for result in measured):
-        tables.append(
-            _by_method(
-                measured, f"ratio-{rankers}-rankers", f"Impressions to a verdict relative to {base}{extent}",
-                f"Ratio to {base} for the same pair of rankers: median over pairs, quartiles in brackets.",
-                lambda runs, of_base: _quartile_cell(paired_ratios(runs, of_base), "{:.2f}".format),
-                base, min,
-            )
-        )  # fmt: skip
-    tables.append(
-        _by_method(
-            measured, f"pages-{rankers}-rankers", f"Quality of the pages shown{extent}",
-            "NDCG of the pages that users saw, mean over impressions and runs, best in bold; in brackets relative to "
-            "the mean and to the best of the rankers' own pages.",
-            _pages_cell, base, max,
-        )
+    verdicts = _by_method(
+        measured, "verdict", "Impressions to a verdict",
+        f"Impressions until a pair of rankers differs significantly with {test}: median over pairs, quartiles in "
+        "brackets, fewest in bold.",
+        lambda runs, _: _quartile_cell([n for run in runs for n in verdicts_of(run, power, level)], _count), base, min,
     )  # fmt: skip
-    return tables
+    ratios = _by_method(
+        measured, "ratio", f"Impressions to a verdict relative to {base}",
+        f"Ratio to {base} for the same pair of rankers: median over pairs, quartiles in brackets.",
+        lambda runs, of_base: _quartile_cell(paired_ratios(runs, of_base), "{:.2f}".format), base, min,
+    )  # fmt: skip
+    pages = _by_method(
+        measured, "pages", "Quality of the pages shown",
+        "NDCG of the pages that users saw, mean over impressions and runs, best in bold; in brackets relative to the "
+        "mean and to the best of the rankers' own pages.",
+        _pages_cell, base, max,
+    )  # fmt: skip
+    has_base = any(result.method == base for result in measured)
+    return [verdicts, ratios, pages] if has_base else [verdicts, pages]
 
 
 def _by_method(
@@ -212,22 +169,38 @@ def _by_method(
     cell: Callable[[list[RunResult], list[RunResult]], tuple[float, Cell]],
     base: str,
     best_of: Callable[[Iterable[float]], float],
+    *,
+    reference: str = "",
+    floor_digits: int | None = None,
 ) -> Table:
-    """Return a table of one number per method, the best of a row in bold; cell: its value, and how it is printed."""
-    methods = list(dict.fromkeys(result.method for result in results))
-    names = row_names(result.dataset for result in results)
+    """Return a table of one number per method, the best of a row in bold.
 
-    def rows(row: str, runs: list[RunResult]) -> list[Row]:
+    cell: takes the runs of a method and of the base; returns the number, and how it is printed. floor_digits: of the
+    last column, the floor, if there is one.
+    """
+    methods = tuple(dict.fromkeys(result.method for result in results))
+    names = row_names(result.dataset for result in results)
+    rankers = results[0].rankers
+
+    def row(title: str, runs: list[RunResult]) -> Row:
         of_method = gather(runs, lambda result: result.method)
         found = {m: cell(of_method[m], of_method.get(base, [])) for m in methods if m in of_method}
         known = [value for value, _ in found.values() if not math.isnan(value)]
         best = best_of(known) if known else math.nan
-        cells = (
-            replace(found[m][1], bold=found[m][0] == best) if m in found else Cell(NONE) for m in methods
-        )  # fmt: skip
-        return [Row(row, tuple(cells))]
+        cells = [replace(found[m][1], bold=found[m][0] == best) if m in found else Cell(NONE) for m in methods]
+        if floor_digits is not None:
+            cells.append(Cell(f"{mean_floor(runs):.{floor_digits}f}"))
+        return Row(title, tuple(cells))
 
-    return Table(name, results[0].rankers, caption, notes, tuple(methods), _sections(results, names, rows))
+    return Table(
+        f"{name}-{rankers}-rankers",
+        rankers,
+        f"{caption}{_where(names)}, {_extent(results, names)}",
+        notes,
+        methods if floor_digits is None else (*methods, FLOOR),
+        _sections(results, names, row),
+        reference,
+    )
 
 
 def _quartile_cell(values: Sequence[float], form: Callable[[float], str]) -> tuple[float, Cell]:
@@ -295,17 +268,17 @@ def _signed(value: float) -> str:
 
 
 def _sections(
-    results: list[RunResult], names: dict[str, str], rows: Callable[[str, list[RunResult]], list[Row]]
+    results: list[RunResult], names: dict[str, str], row: Callable[[str, list[RunResult]], Row]
 ) -> tuple[Section, ...]:
     """Return rows of data sets under users, or rows of users if there is a single data set."""
     of_user = gather(results, lambda result: result.user)
     if len(set(names.values())) == 1:
-        return (Section("", tuple(row for user, runs in of_user.items() for row in rows(_plain(user), runs))),)
+        return (Section("", tuple(row(_plain(user), runs) for user, runs in of_user.items())),)
     sections = []
     for user, runs in of_user.items():
         of_name = gather(runs, lambda result: names[result.dataset])
         ordered = [name for name in dict.fromkeys(names.values()) if name in of_name]
-        sections.append(Section(_plain(user), tuple(row for name in ordered for row in rows(name, of_name[name]))))
+        sections.append(Section(_plain(user), tuple(row(name, of_name[name]) for name in ordered)))
     return tuple(sections)
 
 

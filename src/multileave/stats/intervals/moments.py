@@ -1,5 +1,6 @@
 """Moments: the few sums over units from which intervals are computed."""
 
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -66,18 +67,14 @@ class Moments(NamedTuple):
         return clocks
 
 
-_cache: dict[int, tuple[Ints, Ints]] = {}
-
-
+@cache
 def pair_positions(size: int) -> tuple[Ints, Ints]:
     """Return the positions n and m of the rankers of each pair, n < m.
 
     >>> pair_positions(3)
     (array([0, 0, 1]), array([1, 2, 2]))
     """
-    if size not in _cache:
-        _cache[size] = np.triu_indices(size, 1)
-    return _cache[size]
+    return np.triu_indices(size, 1)
 
 
 def reordered_pairs(order: Ints) -> tuple[Ints, Floats]:

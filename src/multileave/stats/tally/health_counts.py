@@ -18,6 +18,10 @@ COUNTS = (
     "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
     "short_lists",
 )  # fmt: skip
+ARRAYS = ("missing", "short", "same_pages")
+PARTS = {
+    "without_clicks": "clicks_known", "no_preference": "examined", "short_lists": "examined", "left_out": "fallbacks",
+}  # fmt: skip
 
 
 class HealthCounts:
@@ -102,11 +106,8 @@ class HealthCounts:
 
     def merge(self, other: "HealthCounts", times: int = 1) -> None:
         """Add another's counts; with times = -1, remove them."""
-        for name in COUNTS:
+        for name in (*COUNTS, *ARRAYS):
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
-        self.missing = self.missing + times * other.missing
-        self.short = self.short + times * other.short
-        self.same_pages = self.same_pages + times * other.same_pages
         self.needed = max(self.needed, other.needed)
         self.first.merge(other.first, times)
         self.exposure.merge(other.exposure, times)
@@ -114,10 +115,9 @@ class HealthCounts:
     def reordered(self, order: Ints) -> "HealthCounts":
         """Return the same with the rankers in another order."""
         other = HealthCounts(len(order))
-        for name in COUNTS:
+        for name in (*COUNTS, "needed"):
             setattr(other, name, getattr(self, name))
-        other.missing = self.missing[order]
-        other.short, other.needed = self.short[order], self.needed
+        other.missing, other.short = self.missing[order], self.short[order]
         other.same_pages = self.same_pages[np.ix_(order, order)]
         other.first, other.exposure = self.first.reordered(order), self.exposure.reordered(order)
         return other
@@ -137,29 +137,23 @@ class HealthCounts:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "HealthCounts":
         """Return what `to_dict` wrote, checked; earlier versions did not count short lists and same pages."""
-        evidence = cls(rankers)
+        counts = cls(rankers)
         for name in COUNTS:
-            setattr(evidence, name, count_of(data, name) if name in data or name != "short_lists" else 0)
+            setattr(counts, name, count_of(data, name) if name in data or name != "short_lists" else 0)
+        counts.missing = counts_of(data, "missing", rankers, 0)
         if "short" in data:
-            evidence.short = counts_of(data, "short", rankers, 0)
-            evidence.needed = count_of(data, "needed")
+            counts.short, counts.needed = counts_of(data, "short", rankers, 0), count_of(data, "needed")
             pages = field_of(data, "same_pages", list)
+            if len(pages) != rankers:
+                raise malformed("same_pages", len(pages), f"{rankers} rows")
             rows = [counts_of({"same_pages": row}, "same_pages", rankers, 0) for row in pages]
-            if len(rows) != rankers:
-                raise malformed("same_pages", len(rows), f"{rankers} rows")
-            evidence.same_pages = np.array(rows, dtype=np.int64).reshape(rankers, rankers)
-        for part, whole in (
-            ("without_clicks", "clicks_known"),
-            ("no_preference", "examined"),
-            ("short_lists", "examined"),
-            ("left_out", "fallbacks"),
-        ):
-            if getattr(evidence, part) > getattr(evidence, whole):
-                raise malformed(part, getattr(evidence, part), f"at most {whole!r}, {getattr(evidence, whole)}")
-        evidence.missing = counts_of(data, "missing", rankers, 0)
-        evidence.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
-        evidence.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
-        return evidence
+            counts.same_pages = np.array(rows, dtype=np.int64)
+        for part, whole in PARTS.items():
+            if getattr(counts, part) > getattr(counts, whole):
+                raise malformed(part, getattr(counts, part), f"at most {whole!r}, {getattr(counts, whole)}")
+        counts.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
+        counts.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
+        return counts
 
 
 def _short_lists(impression: Impression) -> Any:

@@ -127,7 +127,7 @@ class Tally(BaseTally):
         clicks: how many clicks there were before and are now, if `add` was given the old number.
         """
         before, after = read_outcome(old, self._rankers), read_outcome(new, self._rankers)
-        told = (0, 0) if clicks is None else (checked_count("clicks", clicks[0]), checked_count("clicks", clicks[1]))
+        counted = (0, 0) if clicks is None else (checked_count("clicks", clicks[0]), checked_count("clicks", clicks[1]))
         row = None if unit is None else self._units.find(unit)
         if unit is None and not self._grouped.units:
             raise TallyError(
@@ -140,9 +140,9 @@ class Tally(BaseTally):
                 "first, and pass the unit it was added with."
             )
         if clicks is not None:
-            self.evidence.change_clicks(*told)
+            self.evidence.change_clicks(*counted)
         out, into = as_pairs(*before), as_pairs(*after)
-        more = told[1] - told[0]
+        more = counted[1] - counted[0]
         if row is None:
             self._grouped.add(1, into)
             self._grouped.add(1, out, -1)

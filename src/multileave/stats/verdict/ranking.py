@@ -1,13 +1,16 @@
 """Orders of rankers from preferences between pairs: Condorcet winner, Copeland scores, and cycles."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from multileave.outcome import Floats
 
 __all__ = ["circles", "condorcet", "copeland"]
 
+Name = TypeVar("Name", str, int)
 
-def copeland(rankers: Sequence[str], preferences: Floats) -> dict[str, float]:
+
+def copeland(rankers: Sequence[Name], preferences: Floats) -> dict[Name, float]:
     """Return how many others each ranker is preferred to on average, ties half; best first.
 
     >>> import numpy as np
@@ -19,7 +22,7 @@ def copeland(rankers: Sequence[str], preferences: Floats) -> dict[str, float]:
     return {rankers[n]: float(counts[n]) for n in order}
 
 
-def condorcet(rankers: Sequence[str], preferences: Floats) -> str | None:
+def condorcet(rankers: Sequence[Name], preferences: Floats) -> Name | None:
     """Return the ranker that is preferred to every other on average, significantly or not, if there is one."""
     others = len(rankers) - 1
     counts = zip(rankers, (preferences > 0.0).sum(axis=1), strict=True)

@@ -8,7 +8,7 @@ from multileave.errors import TallyError, nearest
 from multileave.stats.intervals.confidence_sequence import TUNED_FOR
 from multileave.stats.intervals.corrections import CORRECTIONS
 
-__all__ = ["INTERVALS", "Rules"]
+__all__ = ["INTERVALS", "Rules", "is_number"]
 
 INTERVALS = ("clustered", "anytime", "bootstrap")
 
@@ -26,7 +26,7 @@ class Rules:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not _number(self.confidence) or not 0.0 < self.confidence < 1.0:
+        if not is_number(self.confidence) or not 0.0 < self.confidence < 1.0:
             raise TallyError(f"The confidence is {self.confidence!r}; expected a number between 0 and 1, such as 0.95.")
         object.__setattr__(self, "confidence", float(self.confidence))
         for name, choices in (("interval", INTERVALS), ("correction", tuple(CORRECTIONS))):
@@ -35,7 +35,7 @@ class Rules:
                 raise TallyError(
                     f"The {name} is {value!r}; expected one of {', '.join(choices)}.{nearest(value, choices)}"
                 )
-        if not _number(self.tuned_for) or not 1.0 <= self.tuned_for <= 1e15:
+        if not is_number(self.tuned_for) or not 1.0 <= self.tuned_for <= 1e15:
             raise TallyError(
                 f"The value of tuned_for is {self.tuned_for!r}; expected a number of impressions, such as {TUNED_FOR}."
             )
@@ -47,5 +47,6 @@ class Rules:
         return 1.0 - (1.0 - self.confidence) / comparisons if self.simultaneous else self.confidence
 
 
-def _number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether a value is a finite number."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from multileave.errors import TallyError
-from multileave.impression import Impression
 from multileave.outcome import Outcome
 from multileave.stats.parsing import check_version, field_of, malformed
 from multileave.stats.tally.tally import FORMAT_VERSION, Tally
@@ -51,37 +50,20 @@ class SegmentedTally:
             total.merge(tally)
         return total
 
-    def add(
-        self,
-        outcome: Outcome,
-        unit: Hashable = None,
-        *,
-        segment: str,
-        clicks: int | None = None,
-        impression: Impression | None = None,
-    ) -> None:
-        """Add the outcome of one impression to its segment."""
+    def add(self, outcome: Outcome, unit: Hashable = None, *, segment: str, **options: Any) -> None:
+        """Add the outcome of one impression to its segment; options as in `Tally.add`."""
         if not isinstance(segment, str):
             raise TallyError(f"The segment is {segment!r}; expected a {self.by} as a string.")
         tally = self.tallies.get(segment) or Tally(self.rankers)
-        tally.add(outcome, unit, clicks=clicks, impression=impression)
+        tally.add(outcome, unit, **options)
         self.tallies[segment] = tally
 
-    def replace(
-        self,
-        old: Outcome,
-        new: Outcome,
-        unit: Hashable = None,
-        *,
-        segment: str,
-        clicks: tuple[int, int] | None = None,
-    ) -> None:
-        """Replace the old outcome of an impression by its new one."""
+    def replace(self, old: Outcome, new: Outcome, unit: Hashable = None, *, segment: str, **options: Any) -> None:
+        """Replace the old outcome of an impression by its new one; options as in `Tally.replace`."""
         if segment not in self.tallies:
-            raise TallyError(
-                f"There is no {self.by} {segment!r} in the tally; expected one of {', '.join(self.tallies)}."
-            )
-        self.tallies[segment].replace(old, new, unit, clicks=clicks)
+            names = ", ".join(self.tallies)
+            raise TallyError(f"There is no {self.by} {segment!r} in the tally; expected one of {names}.")
+        self.tallies[segment].replace(old, new, unit, **options)
 
     def merge(self, other: "SegmentedTally") -> "SegmentedTally":
         """Add another to this one, segment by segment, and return this one."""

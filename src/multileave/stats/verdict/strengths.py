@@ -13,7 +13,7 @@ import numpy as np
 from multileave.errors import MissingExtra, TallyError
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import pair_positions
-from multileave.stats.records import plain
+from multileave.stats.records import to_dict
 
 if TYPE_CHECKING:
     from multileave.stats.tally.tally import Tally
@@ -44,8 +44,7 @@ class Strengths:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the strengths as plain values that JSON can hold."""
-        found: dict[str, Any] = plain(self)
-        return found
+        return to_dict(self)
 
     def __str__(self) -> str:
         width = max(len(one.ranker) for one in self.rankers)

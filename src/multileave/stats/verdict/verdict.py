@@ -8,7 +8,7 @@ import numpy as np
 from multileave.errors import TallyError, nearest
 from multileave.outcome import Floats
 from multileave.stats.health import Health
-from multileave.stats.records import about, plain
+from multileave.stats.records import about, to_dict
 from multileave.stats.verdict.ranking import circles, condorcet, copeland
 from multileave.stats.verdict.rules import Rules
 
@@ -77,8 +77,7 @@ class PairVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pair as plain values that JSON can hold."""
-        found: dict[str, Any] = plain(self)
-        return found
+        return to_dict(self)
 
 
 @dataclass(frozen=True)
@@ -223,8 +222,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain values that JSON can hold."""
-        found: dict[str, Any] = plain(self)
-        return found
+        return to_dict(self)
 
     def table(self) -> str:
         """Return all pairs as a table in plain text, and the warnings.
