@@ -92,14 +92,20 @@ def test_a_study_compiles_what_is_slow_first(toy):
     assert _slowest_first(["tdm", "toy", "ppm", "om(samples=5)"]) == ["toy", "om(samples=5)", "tdm", "ppm"]
 
 
-def test_the_dashboard_labels_the_note(toy):
+def test_the_dashboard_labels_the_note(toy, tmp_path):
     pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
-    from multileave.live.pages.impressions import impression_page
-    from multileave.live.records import DocumentDetail, ImpressionDetail
+    from starlette.testclient import TestClient
 
-    fields = dict.fromkeys(ImpressionDetail.__dataclass_fields__)
-    document = dict.fromkeys(DocumentDetail.__dataclass_fields__)
-    shown = DocumentDetail(**document | {"document": "d1", "position": 0, "ranks": {}, "note": 1, "actions": ()})
-    page = impression_page(ImpressionDetail(**fields | {"method": "toy", "rankers": ("a", "b"), "documents": (shown,)}))
-    assert page.note == "side"
-    assert page.documents[0].note == "b"
+    from multileave.live import Settings, create_app
+
+    app = create_app(Settings(database=f"sqlite:///{tmp_path}/toy.db", open=True))
+    with TestClient(app, base_url="http://127.0.0.1:8421") as client:
+        path = "/api/v1/experiments"
+        client.post(path, json={"name": "toy", "rankers": ["a", "b"], "control": "a", "method": "toy", "k": 3})
+        client.post(f"{path}/1/start")
+        assert client.post(f"{path}/1/impressions", json={"rankings": RANKINGS, "unit": "u"}).json()["recorded"]
+        (recent,) = client.get(f"{path}/1/impressions").json()["impressions"]
+        page = client.get(f"/experiments/1/impressions/{recent['key']}").text
+    assert ">Side</th>" in page
+    assert "Side: " not in page
+    assert "<td>a</td>" in page

@@ -291,6 +291,9 @@ def test_what_defines_an_experiment_is_fixed_once_it_runs(service):
     assert service.stop(draft.number).stopped is not None
     with pytest.raises(Conflict):
         service.stop(draft.number)
+    with pytest.raises(Conflict, match="stopped"):
+        service.edit(draft.number, {"share": 0.5})
+    assert service.edit(draft.number, {}).status == "stopped"
     assert [e.number for e in service.experiments()] == [draft.number]
 
 

@@ -53,8 +53,8 @@ def serve(
 
 def _check_keys(settings: "Settings") -> bool:
     """Migrate the database before workers open it, and return whether there are keys."""
-    from multileave.live.http.auth import is_loopback
     from multileave.live.service import Service
+    from multileave.live.settings import is_loopback
 
     service = Service(settings)
     try:
@@ -92,8 +92,7 @@ def _free_port(host: str, port: int) -> int:
 def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
     from multileave.live.store.database import safe_address
 
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{settings.port}"
+    address = settings.base_url
     database = safe_address(settings.database)
     if as_json:
         print_json({"address": address, "database": database, "workers": settings.workers, "open": settings.open})

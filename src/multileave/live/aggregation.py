@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from multileave.impression import Impression
+from multileave.impression import ABSENT, Impression
 from multileave.live.experiment import Definition, Experiment
 from multileave.live.store import aggregates
 from multileave.live.store.database import Connection, Store
@@ -110,7 +110,7 @@ class _Change:
             return
         # Everything that was drawn, with what was not delivered as unclicked: if users who stop decided how much of
         # the draw is compared, a better ranker could lose (docs/theory.md, pages).
-        drawn = Impression.from_dict(json.loads(row.payload))
+        drawn = _trusted(json.loads(row.payload))
         before = self._unpack(row.counted)
         after = self._contribution(drawn, events) if events else np.zeros(self._shape)
         health = None
@@ -187,6 +187,24 @@ def _read_tallies(definition: Definition, state: str | None) -> dict[str, Groupe
         return {action: GroupedTally(definition.rankers) for action in definition.actions}
     read = json.loads(state)
     return {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
+
+
+def _trusted(data: dict[str, Any]) -> Impression:
+    """Return an impression that `intake` wrote, without the checks of `from_dict`: they take a quarter of the time."""
+    ranks = np.array(data["ranks"], dtype=np.int32).reshape(-1, len(data["rankers"]))
+    ranks[ranks == 0] = ABSENT
+    return Impression(
+        tuple(data["rankers"]),
+        data["method"],
+        data["k"],
+        tuple(data["shown"]),
+        tuple(data["hidden"]),
+        tuple((position, document) for position, document in data["pinned"]),
+        np.array(data["lengths"], dtype=np.int32),
+        ranks,
+        np.array(data["note"], dtype=np.int32),
+        tuple(data["stat"]),
+    )
 
 
 def _unit_row(unit: tuple[int, Floats] | None, place: int) -> UnitRow | None:

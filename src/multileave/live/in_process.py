@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from multileave.errors import MultileaveError
 from multileave.live.settings import Settings
@@ -42,8 +43,7 @@ def running(settings: Settings) -> Iterator[str]:
         thread.start()
         try:
             _wait(thread, lambda: server.started and app.state.service.ready)
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            yield f"http://{host}:{listening.getsockname()[1]}"
+            yield replace(settings, port=listening.getsockname()[1]).base_url
         finally:
             server.should_exit = True
             thread.join()

@@ -4,6 +4,7 @@ pydantic parses and checks them. pydantic-settings would read the environment in
 in a notebook or a test would pick up settings meant for another one.
 """
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -14,10 +15,9 @@ from pydantic.dataclasses import dataclass
 
 from multileave.live.errors import Invalid, sentence_of
 
-__all__ = ["Settings", "variable_of"]
+__all__ = ["Settings", "is_loopback", "variable_of"]
 
 PREFIX = "MULTILEAVE_"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def _split(value: Any) -> Any:
@@ -59,7 +59,7 @@ class Settings:
     durable: bool = False
 
     def __post_init__(self) -> None:
-        if self.open and self.host not in LOOPBACK:
+        if self.open and not is_loopback(self.host):
             raise Invalid(
                 f"The service would listen on {self.host} without requiring keys; that is allowed on 127.0.0.1 only. "
                 "Leave out 'open' and create a key."
@@ -81,6 +81,11 @@ class Settings:
             name = sentence.partition(" ")[0]
             raise Invalid(sentence if name in given else sentence.replace(name, variables[name], 1)) from None
 
+    @property
+    def base_url(self) -> str:
+        """Where the service is reached."""
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+
     def to_environment(self) -> dict[str, str]:
         """Return the variables from which `from_environment` reads the same settings, for other processes."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -89,6 +94,18 @@ class Settings:
             for name, value in values.items()
             if value is not None
         }
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is a loopback address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def variable_of(setting: str) -> str:

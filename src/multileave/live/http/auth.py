@@ -1,15 +1,14 @@
 """Authorization: which role a route requires, and whether a request has it."""
 
-import ipaddress
-
 from fastapi import Request
 from fastapi.security import HTTPBearer
 
 from multileave.live.errors import Forbidden, Unauthorized
 from multileave.live.records import Role
 from multileave.live.service import Service
+from multileave.live.settings import is_loopback
 
-__all__ = ["Allow", "check_open", "is_loopback", "service_of"]
+__all__ = ["Allow", "check_open", "service_of"]
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -49,18 +48,6 @@ def service_of(request: Request) -> Service:
     """Return the service of a request."""
     service: Service = request.app.state.service
     return service
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is a loopback address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _comes_from_here(request: Request) -> bool:

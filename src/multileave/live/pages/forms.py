@@ -69,6 +69,7 @@ def _form_fields() -> dict[str, FormField]:
 
 
 FIELDS = _form_fields()
+UNTICKED = {name: "" for name, field in FIELDS.items() if field.kind == "tick"}  # browsers send no unticked boxes
 
 
 def fieldsets_of() -> list[tuple[str, list[FormField]]]:
@@ -95,8 +96,7 @@ def definition_of(form: Mapping[str, str]) -> Definition:
     >>> definition_of({"name": "Autumn", "rankers": "bm25\\nltr", "share": "10"}).share
     0.1
     """
-    texts = texts_of()
-    texts.update({name: "" for name, field in FIELDS.items() if field.kind == "tick"})
+    texts = {**texts_of(), **UNTICKED}
     texts.update({name: text.strip() for name, text in form.items() if name in texts})
     for name, text in texts.items():
         if len(text) > LONGEST_FIELD:

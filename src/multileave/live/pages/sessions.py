@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from multileave.errors import MultileaveError
 from multileave.live.errors import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
 from multileave.live.http.auth import check_open, service_of
+from multileave.live.http.request_body import media_type, read_body
 from multileave.live.pages.rendering import cut, render
 from multileave.live.records import Key
 from multileave.live.service import Service
@@ -142,14 +143,10 @@ Admin = Annotated[Viewer, Depends(_admin)]
 
 async def _form(request: Request, visitor: Visitor) -> dict[str, str]:
     """Return the fields of a form, after checking that one of our own pages sent it."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind != "application/x-www-form-urlencoded":
         raise Invalid(f"The form has the type {cut(kind or 'none')!r}; expected application/x-www-form-urlencoded.")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_FORM:
-            raise TooLarge(f"The form has over {MOST_FORM:,} bytes, the limit. Shorten it.")
+    body = await read_body(request, MOST_FORM)
     try:
         fields = parse_qsl(
             body.decode("ascii", "replace"), keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS

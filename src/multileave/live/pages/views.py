@@ -14,27 +14,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from multileave.errors import MultileaveError
 from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import Definition, Experiment
+from multileave.live.pages import forms, pairs
 from multileave.live.pages.forecast import forecast, new_units_per_day
-from multileave.live.pages.forms import (
-    FIELDS,
-    LONGEST_FIELD,
-    definition_of,
-    fieldsets_of,
-    method_choices,
-    settings_of,
-    texts_of,
-)
 from multileave.live.pages.health_figures import balances_of, figures_of
 from multileave.live.pages.impressions import preference_sentence
-from multileave.live.pages.pairs import (
-    MOST_DRAWN,
-    all_statistics,
-    curves_of,
-    drawn_rankers,
-    forest_of,
-    matrix_of,
-    with_current,
-)
 from multileave.live.pages.rendering import STATIC, cut, static_file
 from multileave.live.pages.sessions import (
     Admin,
@@ -129,14 +112,14 @@ def experiments(request: Request, reader: Reader, done: str = "") -> Response:
 @pages.get("/experiments/new")
 def new(request: Request, admin: Admin) -> Response:
     """Show the form of a new experiment."""
-    return _form(request, admin, "new", texts_of())
+    return _form(request, admin, "new", forms.texts_of())
 
 
 @pages.post("/experiments/new")
 def create(request: Request, admin: Admin, form: Form) -> Response:
     """Create an experiment as a draft."""
     try:
-        made = admin.service.create(definition_of(form))
+        made = admin.service.create(forms.definition_of(form))
     except MultileaveError as problem:
         return _form(request, admin, "new", form, problem)
     return _to(made.number, "created")
@@ -166,7 +149,7 @@ def all_pairs(request: Request, reader: Reader, number: int, action: str = "") -
     """Show every pair with all its statistics, the whole matrix and every curve, however many rankers there are."""
     values = _live(reader, number, action, most=MOST_RANKERS)
     verdict = values["verdict"]
-    return answer(request, reader, "pairs.html", statistics=verdict and all_statistics(verdict), **values)
+    return answer(request, reader, "pairs.html", statistics=verdict and pairs.all_statistics(verdict), **values)
 
 
 @pages.get("/experiments/{number:int}/impressions/{key}")
@@ -189,7 +172,7 @@ def impression(request: Request, reader: Reader, key: str, asked: Experiment = A
 @pages.get("/experiments/{number:int}/edit")
 def edit_form(request: Request, admin: Admin, asked: Experiment = Asked) -> Response:
     """Show the form of a draft."""
-    return _form(request, admin, "edit", texts_of(asked.definition))
+    return _form(request, admin, "edit", forms.texts_of(asked.definition))
 
 
 @pages.post("/experiments/{number:int}/edit")
@@ -205,7 +188,7 @@ def edit(request: Request, admin: Admin, form: Form, asked: Experiment = Asked) 
 @pages.get("/experiments/{number:int}/clone")
 def clone_form(request: Request, admin: Admin, asked: Experiment = Asked) -> Response:
     """Show the form of a new version of an experiment."""
-    return _form(request, admin, "clone", texts_of(asked.definition))
+    return _form(request, admin, "clone", forms.texts_of(asked.definition))
 
 
 @pages.post("/experiments/{number:int}/clone")
@@ -235,7 +218,7 @@ def stop(admin: Admin, form: Form, number: int) -> Response:
 @pages.post("/experiments/{number:int}/share")
 def change_share(admin: Admin, form: Form, number: int) -> Response:
     """Change an experiment's share of the traffic."""
-    admin.service.edit(number, {"share": FIELDS["share"].value(form.get("share", "").strip())})
+    admin.service.edit(number, {"share": forms.FIELDS["share"].value(form.get("share", "").strip())})
     return _to(number, "share")
 
 
@@ -283,13 +266,13 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
     definition, now = found.definition, datetime.now(UTC)
     looks: Sequence[Look] = service.history(number, report.action).looks
     if verdict is not None:
-        looks = with_current(looks, verdict, found.stopped or now)
+        looks = pairs.with_current(looks, verdict, found.stopped or now)
     running = found.status == "running"
     per_day = new_units_per_day(looks, now) if running else None
     values: dict[str, Any] = {
         "experiment": found,
         "definition": definition,
-        "settings": settings_of(definition),
+        "settings": forms.settings_of(definition),
         "action": report.action,
         "verdict": verdict,
         "traffic": report.traffic,
@@ -298,15 +281,15 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         "figures": figures_of(health, definition.unit) if health is not None else [],
         "balances": balances_of(health) if health is not None else [],
         "refresh": REFRESH[found.status],
-        "share": texts_of(definition)["share"],
+        "share": forms.texts_of(definition)["share"],
         "drawn": (),
     }
     if verdict is not None:
-        drawn = drawn_rankers(verdict, definition.control, most or MOST_DRAWN)
+        drawn = pairs.drawn_rankers(verdict, definition.control, most or pairs.MOST_DRAWN)
         values["drawn"] = drawn
-        values["forest"] = forest_of(verdict, definition.control, drawn, per_day)
-        values["matrix"] = matrix_of(verdict, drawn)
-        values["curves"] = curves_of(looks, verdict, definition.control, drawn)
+        values["forest"] = pairs.forest_of(verdict, definition.control, drawn, per_day)
+        values["matrix"] = pairs.matrix_of(verdict, drawn)
+        values["curves"] = pairs.curves_of(looks, verdict, definition.control, drawn)
     return values
 
 
@@ -315,19 +298,19 @@ def _form(
 ) -> Response:
     """Return the form of an experiment's settings, with what is wrong in it."""
     title, submit = FORMS[kind]
-    shown = {**texts_of(), **({} if problem is None else {"hash_units": ""}), **texts}
+    shown = {**forms.texts_of(), **({} if problem is None else forms.UNTICKED), **texts}
     error = None if problem is None else cut(str(problem), 600)
     return answer(
         request, admin, "experiment_form.html", status=200 if problem is None else getattr(problem, "status", 422),
-        title=title, submit=submit, fieldsets=fieldsets_of(), methods=method_choices(), error=error,
+        title=title, submit=submit, fieldsets=forms.fieldsets_of(), methods=forms.method_choices(), error=error,
         wrong=None if error is None else error.partition(" ")[0],
-        text={name: text[:LONGEST_FIELD] for name, text in shown.items()},
+        text={name: text[: forms.LONGEST_FIELD] for name, text in shown.items()},
     )  # fmt: skip
 
 
 def _changes(form: Mapping[str, str], definition: Definition) -> dict[str, Any]:
     """Return the settings that a form changes."""
-    wanted, present = definition_of(form).to_dict(), definition.to_dict()
+    wanted, present = forms.definition_of(form).to_dict(), definition.to_dict()
     return {name: value for name, value in wanted.items() if value != present[name]}
 
 

@@ -12,6 +12,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -27,14 +28,14 @@ MOST_TOGETHER = 200
 AT_ONCE = 8  # requests that are handed over before the loop's turn has ended
 
 
+@dataclass(slots=True)
 class _Job:
-    __slots__ = ("answer", "handler", "item", "result")
+    handler: Handler[Any, Any]
+    item: Any
+    answer: "asyncio.Future[Any]"
+    result: Any = None
 
-    def __init__(self, handler: Handler[Any, Any], item: Any, answer: "asyncio.Future[Any]") -> None:
-        self.handler, self.item, self.answer = handler, item, answer
-        self.result: Any = None
-
-    def tell(self) -> None:
+    def resolve(self) -> None:
         """Answer the waiting request, in its loop; it may have been cancelled."""
         if self.answer.done():
             return
@@ -94,7 +95,7 @@ class Writer:
             if not self._store_jobs(jobs):
                 for single in jobs:
                     self._store_jobs([single])
-            _tell(jobs)
+            _resolve(jobs)
 
     def _store_jobs(self, jobs: list[_Job]) -> bool:
         """Commit jobs together, all or none; a single job that fails is answered with its error."""
@@ -115,14 +116,8 @@ class Writer:
         return True
 
 
-def _tell(jobs: list[_Job]) -> None:
+def _resolve(jobs: list[_Job]) -> None:
     """Answer jobs in their loops, waking each loop once."""
     for loop, group in groupby(jobs, key=lambda job: job.answer.get_loop()):
-        told = list(group)
         with contextlib.suppress(RuntimeError):  # the loop has ended, and everything that waited with it
-            loop.call_soon_threadsafe(_tell_here, told)
-
-
-def _tell_here(jobs: list[_Job]) -> None:
-    for job in jobs:
-        job.tell()
+            loop.call_soon_threadsafe(lambda done: [job.resolve() for job in done], list(group))
