@@ -304,7 +304,7 @@ def test_a_page_shows_verdict_plots_tables_health_and_recent_impressions(service
         assert expected in text
     assert text.count('<tr class="open">') + text.count('<tr class="up">') + text.count('<tr class="down">') == 3
     assert 'href="/experiments/2?action=purchase"' in text
-    assert "no preference was seen" in admin.get("/experiments/2?action=purchase").text
+    assert "No preference between" in admin.get("/experiments/2?action=purchase").text
     fragment = admin.get("/experiments/2/live?action=click").text
     assert "<html" not in fragment
     assert 'id="sentence"' in fragment
