@@ -80,16 +80,19 @@ def test_every_setting_is_on_the_page_and_in_the_export(served, tmp_path):
     )
 
 
-STATISTIC = """
+STATISTIC = '''
 import dataclasses, json, sys
 import multileave.stats.verdict.verdict as verdict
 import multileave.stats.health as health
 
 def extended(kind, name, value):
-    to_dict = kind.to_dict
-    kind.to_dict = lambda self: {**to_dict(self), name: getattr(self, name)}
-    setattr(kind, name, property(eval("lambda self: value", {"value": value})))
-    getattr(kind, name).fget.__annotations__["return"] = type(value)
+    def statistic(self):
+        """A new statistic."""
+        return value
+
+    statistic.__annotations__["return"] = type(value)
+    setattr(kind, name, property(statistic))
+    kind.DERIVED = (*getattr(kind, "DERIVED", ()), name)
 
 extended(verdict.PairVerdict, "lift_of_pair", 0.125)
 extended(verdict.Verdict, "new_of_verdict", 17)
@@ -108,7 +111,7 @@ with serving(f"sqlite:///{sys.argv[2]}/live.db", open=True) as served:
         "page": served.client.get(f"/experiments/{number}").text,
         "pairs": served.client.get(f"/experiments/{number}/pairs").text,
     }))
-"""
+'''
 
 
 def test_a_statistic_added_in_stats_is_in_responses_openapi_and_pages(tmp_path):
@@ -119,6 +122,7 @@ def test_a_statistic_added_in_stats_is_in_responses_openapi_and_pages(tmp_path):
     assert verdict["new_of_verdict"] == 17
     assert verdict["health"]["new_of_health"] == found["health"]["new_of_health"] == 23
     assert schemas["PairVerdict"]["properties"]["lift_of_pair"]["anyOf"][0] == {"type": "number"}
+    assert schemas["PairVerdict"]["properties"]["lift_of_pair"]["description"] == "A new statistic."
     assert schemas["Verdict"]["properties"]["new_of_verdict"]["type"] == "integer"
     assert schemas["Health"]["properties"]["new_of_health"]["type"] == "integer"
     assert "lift of pair" in found["pairs"]

@@ -5,60 +5,46 @@ requests, responses and OpenAPI without a change here.
 """
 
 from dataclasses import fields, is_dataclass
-from inspect import getattr_static
-from typing import Any, get_args, get_type_hints
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from multileave.live.experiment import Definition, Experiment
-from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow
-from multileave.stats.verdict.rules import Rules
+from multileave.stats import Health, Verdict
+from multileave.stats.records import reported_fields
 
 __all__ = ["Changes", "ExperimentAnswer", "HealthModel", "VerdictModel", "experiment_answer", "model_of"]
 
 
-def model_of(record: Any) -> type[BaseModel]:
-    """Return a model of what a record's `to_dict` returns: names from there, types from its fields and properties."""
-    hints = _hints(record)
-    found = {name: (_json_type(hints.get(name, Any), getattr(record, name, None)), ...) for name in record.to_dict()}
-    kind = type(record)
-    return create_model(kind.__name__, __doc__=kind.__doc__.partition("\n    >>>")[0], **found)  # type: ignore[call-overload, no-any-return, union-attr]
+def model_of(record: type) -> type[BaseModel]:
+    """Return a model of what a record of `multileave.stats` reports in JSON."""
+    found = {
+        name: (_json_type(one.type), Field(description=one.description))
+        for name, one in reported_fields(record).items()
+    }
+    about = (record.__doc__ or "").partition("\n    >>>")[0]
+    return create_model(record.__name__, __doc__=about, **found)  # type: ignore[call-overload, no-any-return]
 
 
-def _hints(record: Any) -> dict[str, Any]:
-    """Return the types of a record's fields and properties, and of the fields of records it holds."""
-    hints = get_type_hints(type(record))
-    for name in record.to_dict():
-        attribute = getattr_static(type(record), name, None)
-        if isinstance(attribute, property):
-            hints[name] = get_type_hints(attribute.fget).get("return", Any)
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if is_dataclass(value) and not hasattr(value, "to_dict"):
-            hints = {**get_type_hints(type(value)), **hints}
-    return hints
-
-
-def _json_type(hint: Any, value: Any) -> Any:
+def _json_type(hint: Any) -> Any:
     """Return the type of a value in JSON, where numbers that are not finite are null."""
-    if hasattr(value, "to_dict"):
-        model = model_of(value)
-        return model | None if type(None) in get_args(hint) else model
-    if isinstance(value, tuple) and value and hasattr(value[0], "to_dict"):
-        return list[model_of(value[0])]  # type: ignore[misc]
-    return float | None if hint is float else hint
+    if hint is float:
+        return float | None
+    if is_dataclass(hint):
+        return model_of(cast(type, hint))
+    options = get_args(hint)
+    if get_origin(hint) is tuple and options[-1] is Ellipsis:
+        return list[_json_type(options[0])]  # type: ignore[misc]
+    if isinstance(hint, UnionType) and any(map(is_dataclass, options)):
+        return reduce(or_, map(_json_type, options))
+    return hint
 
 
-def _sample_verdict() -> Any:
-    tally = GroupedTally(("first", "second"))
-    for _ in range(2):
-        tally.change(None, UnitRow(1, 0, np.zeros(1)))
-    return tally.verdict(Rules(interval="anytime"))
-
-
-VerdictModel = model_of(_sample_verdict())
-HealthModel = get_args(VerdictModel.model_fields["health"].annotation)[0]
+VerdictModel: Any = model_of(Verdict)
+HealthModel: Any = model_of(Health)
 
 STATE = ("number", "version", "parent", "status", "created", "started", "stopped")
 _settings = get_type_hints(Definition, include_extras=True)

@@ -71,7 +71,7 @@ class VerdictAnswer(BaseModel):
 
     experiment: int
     action: str
-    verdict: Annotated[VerdictModel | None, Field(description=TOO_FEW)]  # type: ignore[valid-type]
+    verdict: Annotated[VerdictModel | None, Field(description=TOO_FEW)]
     traffic: Traffic
 
 

@@ -81,15 +81,24 @@ def forest_of(verdict: Verdict, control: str, drawn: Sequence[str], per_day: flo
     return Forest(rows[: len(against)], rows[len(against) :], forest_axis(scale))
 
 
-def _row(pair: PairVerdict, text: tuple[str, ...], scale: Scale, per_day: float | None) -> PairRow:
-    first, second, preference, low, high, _, p, share, _ = text
+def _row(pair: PairVerdict, text: dict[str, str], scale: Scale, per_day: float | None) -> PairRow:
     if pair.significant:
         words = "significantly better" if pair.preference > 0.0 else "significantly worse"
     else:
         words = "not significant"
         words += "" if per_day is None or pair.more_units is None else f" yet, {wait(pair.more_units, per_day)}"
     strip = forest_strip(pair.preference, pair.low, pair.high, scale, _kind(pair))
-    return PairRow(first, second, _kind(pair), strip, _signed(preference), _minus(low), _minus(high), p, share, words)
+    return PairRow(
+        *pair.rankers,
+        _kind(pair),
+        strip,
+        _signed(text["preference"]),
+        _minus(text["low"]),
+        _minus(text["high"]),
+        text["p_corrected"],
+        text["share"],
+        words,
+    )
 
 
 def matrix_of(verdict: Verdict, drawn: Sequence[str]) -> list[tuple[str, list[Cell | None]]]:
@@ -98,7 +107,7 @@ def matrix_of(verdict: Verdict, drawn: Sequence[str]) -> list[tuple[str, list[Ce
     limit = max((abs(pair.preference) for pair in pairs.values()), default=0.0) or 1.0
     keys = list(pairs)
     texts = cells(replace(verdict, pairs=tuple(pairs.values())))
-    made = {key: _cell(pairs[key], text[2], limit) for key, text in zip(keys, texts, strict=True)}
+    made = {key: _cell(pairs[key], text["preference"], limit) for key, text in zip(keys, texts, strict=True)}
     return [(n, [made.get((n, m)) for m in drawn]) for n in drawn]
 
 

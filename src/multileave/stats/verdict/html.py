@@ -22,7 +22,7 @@ def verdict_html(verdict: "Verdict") -> str:
     parts.append(f"<table><caption style='text-align:left'>{escape(heading(verdict))}</caption>")
     parts.append(_row(HEADERS, "th", bold=True))
     for row, pair in zip(cells(verdict), verdict.pairs, strict=True):
-        parts.append(_row(row, "td", bold=pair.significant))
+        parts.append(_row(tuple(row.values()), "td", bold=pair.significant))
     parts.append("</table>")
     return "\n".join(parts)
 

@@ -82,8 +82,8 @@ def heading(verdict: Verdict) -> str:
     )
 
 
-def cells(verdict: Verdict) -> list[tuple[str, ...]]:
-    """Return the cells of the table, a row for each pair: the fields of `PairVerdict` that have a column."""
+def cells(verdict: Verdict) -> list[dict[str, str]]:
+    """Return the cells of the table, a row for each pair: both rankers, fields that have a column, and the verdict."""
     decimals = max((_decimals(pair) for pair in verdict.pairs if pair.high > pair.low), default=3)
     printed = {
         "number": lambda value: _fixed(value, decimals),
@@ -92,15 +92,17 @@ def cells(verdict: Verdict) -> list[tuple[str, ...]]:
     }
     rows = []
     for pair in verdict.pairs:
-        values = (printed[style](getattr(pair, name)) for name, (_, style) in COLUMNS.items())
-        upper, lower = pair.rankers if pair.preference > 0 else pair.rankers[::-1]
-        rows.append((*pair.rankers, *values, f"{upper} > {lower}" if pair.significant else "open"))
+        first, second = pair.rankers
+        values = {name: printed[style](getattr(pair, name)) for name, (_, style) in COLUMNS.items()}
+        upper, lower = (first, second) if pair.preference > 0 else (second, first)
+        words = f"{upper} > {lower}" if pair.significant else "open"
+        rows.append({"first": first, "second": second, **values, "verdict": words})
     return rows
 
 
 def table(verdict: Verdict) -> str:
     """Return the pairs as aligned lines, and the warnings."""
-    rows = [HEADERS, *cells(verdict)]
+    rows = [HEADERS, *(tuple(row.values()) for row in cells(verdict))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
