@@ -60,6 +60,7 @@ def simulate_log(
     if as_json:
         print_json({"files": [str(path) for path in written], "impressions": impressions})
     else:
-        typer.echo(f"{impressions:,} impressions in {len(written)} files in {out}")
+        files = f"{len(written)} file" + "s" * (len(written) != 1)
+        typer.echo(f"{impressions:,} impressions in {files} in {out}")
         clicks = f" --clicks {out / 'clicks'}" if separate else ""
         typer.echo(f"multileave replay {out / 'impressions'}{clicks}")
