@@ -20,7 +20,7 @@ PACKAGES = {
     "multileave.clicks": "Simulated users.",
     "multileave.data": "Learning-to-rank data and TREC runs.",
     "multileave.study": "The paper's experiments.",
-    "multileave.log": "The log's schema and writer.",
+    "multileave.log": "The log's schema, reader and writer.",
     "multileave.replay": "Verdicts from logs.",
     "multileave.client": "The client for search applications.",
     "multileave.integrations.retrievers": "Search engines combined into one result list.",

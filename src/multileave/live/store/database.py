@@ -29,11 +29,16 @@ LOCKS = {"migrations": 84210, "groups": 84211}
 
 @dataclass(frozen=True)
 class Dialect:
-    """A kind of database. one_writer: it has a single writer, which excludes all others."""
+    """A kind of database.
+
+    open: returns the engine for an address, durable or not. insert: with on_conflict_do_nothing and
+    on_conflict_do_update. lock: an expression that holds the lock with a number until the transaction ends; None if the
+    database has a single writer, which excludes all others.
+    """
 
     open: Callable[[URL, bool], Engine]
     insert: Callable[[sa.Table], Any]
-    one_writer: bool
+    lock: Callable[[int], Any] | None
 
 
 def _open_postgres(url: URL, durable: bool) -> Engine:
@@ -67,8 +72,8 @@ def _open_sqlite(url: URL, durable: bool) -> Engine:
 
 
 DIALECTS = {
-    "sqlite": Dialect(_open_sqlite, sqlite.insert, one_writer=True),
-    "postgresql": Dialect(_open_postgres, postgresql.insert, one_writer=False),
+    "sqlite": Dialect(_open_sqlite, sqlite.insert, lock=None),
+    "postgresql": Dialect(_open_postgres, postgresql.insert, lock=sa.func.pg_advisory_xact_lock),
 }
 
 
@@ -81,9 +86,9 @@ class Store:
 
     def __init__(self, address: str, *, durable: bool = False) -> None:
         self.engine, self._dialect = _open(address, durable)
-        self.insert = self._dialect.insert  # with on_conflict_do_nothing and on_conflict_do_update
+        self.insert = self._dialect.insert
         self._lock: contextlib.AbstractContextManager[Any] = (
-            threading.Lock() if self._dialect.one_writer else contextlib.nullcontext()
+            threading.Lock() if self._dialect.lock is None else contextlib.nullcontext()
         )
         try:
             self._migrate()
@@ -105,8 +110,8 @@ class Store:
 
     def lock(self, connection: Connection, purpose: str) -> None:
         """Wait until no other writer holds the lock for a purpose, and hold it until the transaction ends."""
-        if not self._dialect.one_writer:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCKS[purpose])))
+        if self._dialect.lock is not None:
+            connection.execute(sa.select(self._dialect.lock(LOCKS[purpose])))
 
     def secret(self) -> str:
         """Return the secret kept in the database, created when it is first needed."""
