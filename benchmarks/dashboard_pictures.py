@@ -22,7 +22,7 @@ import uvicorn
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-from multileave.live.experiment import Definition
+from multileave.live.definition import Definition
 from multileave.live.http.app import create_app
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service

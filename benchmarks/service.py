@@ -42,14 +42,19 @@ def bare(database, port, kind):
 
     import uvicorn
     from fastapi import FastAPI
+    from pydantic import BaseModel
 
-    from multileave.live.records import ShowRequest
     from multileave.live.store.database import Store
     from multileave.live.store.tables import impressions
 
     store = Store(database)
     insert = store.insert(impressions)
     app = FastAPI()
+
+    class Body(BaseModel):
+        rankings: dict[str, list[str | int] | None]
+        unit: str
+        query: str = ""
 
     def keep(body):
         key = uuid.uuid4()
@@ -64,13 +69,13 @@ def bare(database, port, kind):
     if kind == "thread":
 
         @app.post("/impressions")
-        def route(body: ShowRequest):
+        def route(body: Body):
             return keep(body)
 
     else:
 
         @app.post("/impressions")
-        async def route(body: ShowRequest):
+        async def route(body: Body):
             return keep(body)
 
     uvicorn.run(app, host="127.0.0.1", port=port)
@@ -239,7 +244,7 @@ def free_port():
 
 def prepare(database):
     """Create an experiment, and return the address of a second database of the same kind."""
-    from multileave.live.experiment import Definition
+    from multileave.live.definition import Definition
     from multileave.live.service import Service
     from multileave.live.settings import Settings
 

@@ -121,7 +121,7 @@ def test_every_method_describes_its_parameters(name):
 
 
 def test_every_setting_is_described():
-    from multileave.live.experiment import Definition
+    from multileave.live.definition import Definition
     from multileave.live.settings import Settings
     from multileave.study.settings import Settings as StudySettings
 

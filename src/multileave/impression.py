@@ -11,8 +11,6 @@ import numpy as np
 
 from multileave.errors import ImpressionError
 
-__all__ = ["ABSENT", "FORMAT_VERSION", "Impression"]
-
 FORMAT_VERSION = 1
 ABSENT = 2**31 - 1  # the rank of a document in a ranking that does not hold it: after all others
 

@@ -29,8 +29,6 @@ from typing import Any
 
 from multileave.errors import MultileaveWarning
 
-__all__ = ["Kernel", "as_kernel", "cache_directory", "kernel"]
-
 _lock = threading.RLock()
 
 # A kernel that names one of these needs reference counts. Others are found because they do not compile without, which

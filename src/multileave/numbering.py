@@ -9,8 +9,6 @@ import numpy as np
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 
-__all__ = ["number_documents", "rank_documents", "table_size"]
-
 
 def table_size(entries: int) -> int:
     """Return the length of a hash table: a power of two, more than twice the entries, so that chains stay short."""

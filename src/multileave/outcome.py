@@ -8,8 +8,6 @@ import numpy as np
 
 from multileave.kernels import Kernel, kernel
 
-__all__ = ["ADDING", "Kind", "Outcome", "how_to_compare", "preference_matrix"]
-
 Kind: TypeAlias = Literal["difference", "sign", "matrix"]
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 

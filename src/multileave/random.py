@@ -19,8 +19,6 @@ import numpy as np
 from multileave.errors import SeedError
 from multileave.kernels import kernel
 
-__all__ = ["Seed", "below", "next_word", "seed_state", "uniform"]
-
 Seed: TypeAlias = "int | str | np.random.Generator | None"
 State: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint64]]"
 

@@ -18,8 +18,6 @@ from multileave.errors import RankingsError
 from multileave.impression import Ints
 from multileave.numbering import number_documents, rank_documents, table_size
 
-__all__ = ["Longs", "NumberedTops", "RankingsLike", "Source", "read_rankings", "with_pins"]
-
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
 )

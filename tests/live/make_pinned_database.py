@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multileave.live.experiment import Definition
+from multileave.live.definition import Definition
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings

@@ -10,7 +10,7 @@ pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 
 from fastapi.testclient import TestClient
 
-from multileave.live.experiment import Definition
+from multileave.live.definition import Definition
 from multileave.live.http.app import create_app
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service

@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="pip install 'multileave[live]'")
 import httpx
 import uvicorn
 
-from multileave.live.experiment import Definition
+from multileave.live.definition import Definition
 from multileave.live.http.app import create_app
 from multileave.live.settings import Settings
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="pip install 'multileave[live]'")
 
-from multileave.live.experiment import Definition
+from multileave.live.definition import Definition
 from multileave.live.pages.forecast import duration, forecast, new_units_per_day, wait
 from multileave.live.pages.forms import definition_of, method_choices, texts_of
 from multileave.live.pages.health_figures import balances_of, figures_of

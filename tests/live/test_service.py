@@ -10,8 +10,8 @@ import pytest
 from http_service import forged
 
 import multileave as ml
+from multileave.live.definition import Definition
 from multileave.live.errors import Conflict, Invalid, NotFound, TooLarge
-from multileave.live.experiment import Definition
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings

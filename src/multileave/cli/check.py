@@ -13,8 +13,6 @@ from multileave.cli.printing import print_json, table_console
 if TYPE_CHECKING:
     from multileave.theory import Finding, Report
 
-__all__ = ["check"]
-
 
 def check(
     methods: Annotated[

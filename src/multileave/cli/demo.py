@@ -10,8 +10,6 @@ from multileave.cli.printing import impressions_bar, print_json, rounded_table, 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["demo"]
-
 MOST_LISTED = 8  # rankers that fit on a line, or into a matrix
 
 

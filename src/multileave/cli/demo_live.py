@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from multileave.client import AsyncClient
     from multileave.data import QuerySet
 
-__all__ = ["demo_live"]
-
 QUALITIES = (0.8, 0.65, 0.55, 0.45, 0.35)  # of r1, the known winner, to r5
 CONTROL = "r3"
 QUERIES, DOCUMENTS, RETURNED, GRADES, PAGE = 500, 40, 20, 5, 10

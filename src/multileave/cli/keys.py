@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from multileave.live.records import Key
     from multileave.live.service import Service
 
-__all__ = ["keys"]
-
 keys = typer.Typer(help="Create, list and revoke the API keys of a service.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 

@@ -10,8 +10,6 @@ import typer
 
 from multileave.errors import MethodError
 
-__all__ = ["Load", "load"]
-
 Load: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--load", help="Python file or module that registers your own methods; may be repeated."),

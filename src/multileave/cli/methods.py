@@ -10,8 +10,6 @@ from multileave.cli.printing import print_json, table_console
 if TYPE_CHECKING:
     from multileave.methods.base import Method
 
-__all__ = ["describe", "methods"]
-
 
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,

@@ -12,8 +12,6 @@ from multileave.errors import TallyError
 if TYPE_CHECKING:
     from multileave.stats import Plan, Tally
 
-__all__ = ["plan"]
-
 
 def plan(
     source: Annotated[

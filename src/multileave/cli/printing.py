@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["impressions_bar", "print_json", "rounded_table", "table_console"]
-
 WIDTH = 100  # of tables in a file or a pipe
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from multileave.replay import Comparison, Replay
     from multileave.stats import Health
 
-__all__ = ["print_wrong", "progress_bar", "read_duration", "replay"]
-
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 WORDS = {
     "malformed": "malformed rows",

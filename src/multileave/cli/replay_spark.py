@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from multileave.replay import Replay
 
-__all__ = ["run_on_spark"]
-
 
 def run_on_spark(
     master: str | None,

@@ -17,8 +17,6 @@ from multileave.errors import DataError
 if TYPE_CHECKING:
     from multileave.live.settings import Settings
 
-__all__ = ["Database", "serve"]
-
 LEVELS = ("debug", "info", "warning", "error")
 KEEP_ALIVE = 65  # seconds; longer than proxies and clients keep an idle connection
 Database = Annotated[

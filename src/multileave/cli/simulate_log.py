@@ -9,8 +9,6 @@ from multileave.cli.loading import Load, load
 from multileave.cli.printing import print_json
 from multileave.errors import DataError
 
-__all__ = ["simulate_log"]
-
 DOCUMENTS, GRADES = 50, 5
 
 

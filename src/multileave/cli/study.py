@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from multileave.study.summaries import Summary
     from multileave.study.systems import RunComparison
 
-__all__ = ["study"]
-
 
 def study(
     data: Annotated[Path | None, typer.Option(help="Folder that holds the data sets.")] = None,

@@ -25,8 +25,6 @@ from multileave.kernels import Kernel, kernel
 from multileave.outcome import Floats
 from multileave.random import uniform
 
-__all__ = ["USERS", "Cascade", "cascade_clicks", "user"]
-
 
 @kernel
 def cascade_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[no-untyped-def]

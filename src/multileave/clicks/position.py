@@ -17,8 +17,6 @@ from multileave.kernels import Kernel, kernel
 from multileave.outcome import Floats
 from multileave.random import uniform
 
-__all__ = ["PositionBased", "position_clicks"]
-
 
 @kernel
 def position_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[no-untyped-def]

@@ -14,8 +14,6 @@ from multileave.client.search import Document, Page, Search, check_control
 from multileave.client.spill import Spill
 from multileave.errors import DataError
 
-__all__ = ["AsyncClient", "Client"]
-
 MEGABYTE = 1 << 20
 
 

@@ -3,8 +3,6 @@
 import threading
 from dataclasses import dataclass, replace
 
-__all__ = ["Counters", "Stats"]
-
 
 @dataclass(frozen=True)
 class Stats:

@@ -12,8 +12,6 @@ from multileave.client.outbox import SendResult
 from multileave.client.search import Page, Search
 from multileave.errors import DataError, MissingExtra
 
-__all__ = ["CONNECTIONS", "EventSender", "NoAnswer", "Service", "httpx"]
-
 log = logging.getLogger("multileave.client")
 
 CONNECTIONS = 32

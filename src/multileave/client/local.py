@@ -17,8 +17,6 @@ from multileave.errors import DataError, MultileaveError
 from multileave.methods import get_method
 from multileave.methods.base import Method
 
-__all__ = ["LocalClient"]
-
 MOST_REMEMBERED = 100_000  # impressions
 
 

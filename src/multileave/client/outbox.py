@@ -22,8 +22,6 @@ from multileave.client.search import Document
 from multileave.client.spill import Spill
 from multileave.errors import DataError
 
-__all__ = ["Outbox", "SendResult", "event_line"]
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds
 PATIENCE = 3  # failed tries in a row before a batch is spilled
 

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 from multileave.errors import DataError
 from multileave.rankings import with_pins
 
-__all__ = ["Document", "Page", "Search", "check_control"]
-
 Document: TypeAlias = str | int
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from multileave.errors import DataError
 
-__all__ = ["Spill"]
-
 FILE_BYTES = 1 << 20  # after which a new file is started
 
 

@@ -22,8 +22,6 @@ from multileave.data.letor import Letor
 from multileave.errors import MultileaveWarning
 from multileave.kernels import cache_directory
 
-__all__ = ["Key", "load", "store"]
-
 ABANDONED = 3600.0  # seconds after which an unfinished entry is deleted
 
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from multileave.errors import DataError, nearest
 
-__all__ = ["CATALOGUE", "DataSet", "get_dataset"]
-
 
 @dataclass(frozen=True, slots=True)
 class DataSet:

@@ -17,8 +17,6 @@ from multileave.data.letor import Fold
 from multileave.data.svmlight import read_files
 from multileave.errors import DataError
 
-__all__ = ["available", "fold_numbers", "load_fold"]
-
 PARTS = {
     "train": ("train", "training", "trainset", "trainingset"),
     "vali": ("vali", "valid", "validation", "validationset"),

@@ -10,8 +10,6 @@ from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.random import Seed
 
-__all__ = ["Fold", "Letor"]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Letor:

@@ -15,10 +15,6 @@ from multileave.errors import DataError
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
-__all__ = [
-    "GAINS", "METRICS", "average_precision", "dcg", "discounts", "ideal_dcg", "ndcg", "precision", "reciprocal_rank",
-]  # fmt: skip
-
 GAINS: Floats = np.exp2(np.arange(256.0)) - 1.0
 """The gain of every label: 2^label - 1."""
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from multileave.kernels import kernel
 
-__all__ = ["parse_lines"]
-
 # Places in the state: where to continue, the next row, the number of lines read, the numbers of runs (consecutive
 # documents of one query) and of values left to Python, the highest feature number, the start of an invalid token.
 AT, ROW, LINE, RUNS, HARD, HIGHEST, TOKEN = range(7)

@@ -12,8 +12,6 @@ from multileave.impression import Ints
 from multileave.outcome import Floats
 from multileave.random import Seed, seed_state
 
-__all__ = ["Labels", "Longs", "QuerySet", "check_labels", "check_offsets", "rank"]
-
 Labels: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 

@@ -6,8 +6,6 @@ Queries are in flat arrays, as `QuerySet` describes.
 from multileave.kernels import kernel
 from multileave.random import below
 
-__all__ = ["misranked_query", "rank_queries"]
-
 RUN = 128  # documents that are sorted by counting; with more, merging is faster
 
 

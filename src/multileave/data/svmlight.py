@@ -25,8 +25,6 @@ from multileave.data.queries import Labels, Longs
 from multileave.errors import DataError
 from multileave.outcome import Floats
 
-__all__ = ["READER_VERSION", "read", "read_files"]
-
 READER_VERSION = 1  # to be raised when the same text gives another result
 
 CHUNK = 1 << 20

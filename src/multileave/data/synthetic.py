@@ -10,8 +10,6 @@ from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.random import Seed, seed_state
 
-__all__ = ["synthetic", "synthetic_fold"]
-
 # Each grade is this much rarer than the one below, which is close to web search data.
 RARER = 0.5
 

@@ -22,8 +22,6 @@ import numpy as np
 from multileave.data.queries import QuerySet
 from multileave.errors import DataError, MissingExtra
 
-__all__ = ["GradedTopics", "fingerprint", "join_runs", "read_qrels", "read_run", "read_runs", "system_names"]
-
 
 @dataclass(frozen=True)
 class GradedTopics:

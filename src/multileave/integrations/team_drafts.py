@@ -12,8 +12,6 @@ from multileave.errors import ImpressionError, nearest
 from multileave.impression import ABSENT, Impression
 from multileave.methods.team_draft import TeamDraft
 
-__all__ = ["team_draft_impression"]
-
 
 def team_draft_impression(
     rankings: Mapping[str, Sequence[Hashable]], shown: Sequence[Hashable], teams: Sequence[str | None]

@@ -52,8 +52,6 @@ from multileave.replay.reading.files import LogFile, Part, Paths, parts
 from multileave.replay.reading.parts import Loaded, contents, parse, translated
 from multileave.replay.report import Counts, Quarantine, Replay
 
-__all__ = ["replay_team_draft"]
-
 QUERIES = pa.schema(
     [
         ("place", pa.int64()),

@@ -14,8 +14,6 @@ from multileave.live.store.database import Store
 from multileave.live.store.times import now
 from multileave.live.tokens import Signer, hash_key, new_key
 
-__all__ = ["Access"]
-
 FRESH = 1.0  # seconds for which a worker trusts a key that another worker may have revoked
 HOUR = 3_600_000_000
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from multileave.impression import ABSENT, Impression
-from multileave.live.experiment import Definition, Experiment
+from multileave.live.definition import Definition
+from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.impressions import delete, events_of, load_new, load_unit
@@ -23,8 +24,6 @@ from multileave.outcome import Floats
 from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
-
-__all__ = ["Aggregator", "rules_of"]
 
 BATCH = 100  # impressions of a transaction: other writers wait for it
 NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressions of the last one

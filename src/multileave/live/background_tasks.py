@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from multileave.live.http.json_logging import log
 from multileave.live.service import Service
 
-__all__ = ["background_tasks"]
-
 
 @asynccontextmanager
 async def background_tasks(service: Service) -> AsyncIterator[None]:

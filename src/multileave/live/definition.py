@@ -18,8 +18,6 @@ from multileave.errors import MethodError, nearest
 from multileave.live.errors import Invalid, sentence_of
 from multileave.methods import get_method
 
-__all__ = ["DAY", "FIELDSETS", "Definition", "Input", "Name", "check_name"]
-
 MOST_SHOWN = 1000
 LONGEST_NAME = 100
 DAY = 86_400.0

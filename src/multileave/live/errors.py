@@ -6,8 +6,6 @@ from pydantic import ValidationError
 
 from multileave.errors import MultileaveError
 
-__all__ = ["Conflict", "Forbidden", "Invalid", "NotFound", "Problem", "TooLarge", "Unauthorized", "sentence_of"]
-
 LONGEST_VALUE = 80
 
 

@@ -16,8 +16,6 @@ from pydantic import Field
 from multileave.live.definition import Definition
 from multileave.live.errors import Conflict
 
-__all__ = ["Definition", "Experiment", "Slice", "Status", "free_slices", "grow", "place", "position_of"]
-
 Status = Literal["draft", "running", "stopped"]
 
 

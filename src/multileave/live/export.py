@@ -12,8 +12,6 @@ from multileave.live.store.impressions import load_batches
 from multileave.live.store.times import from_micros
 from multileave.log import JOINED, to_row, write_parquet
 
-__all__ = ["export_rows"]
-
 
 def export_rows(store: Store, experiment: Experiment, target: Path) -> int:
     """Write all impressions that compare rankers, each with its events; return how many.

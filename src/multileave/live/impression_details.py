@@ -10,8 +10,6 @@ from multileave.live.records import DocumentDetail, EventDetail, ImpressionDetai
 from multileave.live.store.times import from_micros
 from multileave.methods import infer
 
-__all__ = ["detail_of", "recent_of"]
-
 
 def recent_of(row: Any) -> RecentImpression:
     """Return an impression for a list; the row also has the number of its events."""

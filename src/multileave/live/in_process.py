@@ -10,8 +10,6 @@ from dataclasses import replace
 from multileave.errors import MultileaveError
 from multileave.live.settings import Settings
 
-__all__ = ["running"]
-
 STARTS_WITHIN = 120.0  # seconds; kernels may have to be compiled
 
 

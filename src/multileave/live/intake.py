@@ -24,8 +24,6 @@ from multileave.log import document_text
 from multileave.methods import get_method
 from multileave.rankings import with_pins
 
-__all__ = ["SECOND", "Drawn", "Intake"]
-
 SECOND = 1_000_000
 CLOCK_SKEW = 300 * SECOND  # how far ahead of ours a client's clock may be
 

@@ -13,29 +13,6 @@ from pydantic import AwareDatetime, ConfigDict, Field, StrictInt, StrictStr, Wit
 
 from multileave.live.definition import Name
 
-__all__ = [
-    "EVENT",
-    "Document",
-    "DocumentDetail",
-    "Event",
-    "EventDetail",
-    "History",
-    "ImpressionDetail",
-    "Key",
-    "KeyRequest",
-    "Look",
-    "LookPair",
-    "NewKey",
-    "Receipt",
-    "RecentImpression",
-    "Role",
-    "ShowRequest",
-    "Shown",
-    "Traffic",
-    "UnitRequest",
-    "request_config",
-]
-
 LEAST, MOST = -(2**63), 2**63 - 1  # integers that databases and other languages can hold
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
 Document = Annotated[StrictStr | Annotated[StrictInt, Field(ge=LEAST, le=MOST)], Field(description="A document id.")]

@@ -11,9 +11,9 @@ from typing import Any
 
 from multileave.live.access import Access
 from multileave.live.aggregation import Aggregator, rules_of
-from multileave.live.definition import DAY
+from multileave.live.definition import DAY, Definition
 from multileave.live.errors import Conflict, Invalid, NotFound
-from multileave.live.experiment import Definition, Experiment, grow, place
+from multileave.live.experiment import Experiment, grow, place
 from multileave.live.export import export_rows
 from multileave.live.impression_details import detail_of, recent_of
 from multileave.live.intake import SECOND, Intake
@@ -41,8 +41,6 @@ from multileave.methods import warmup
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
 from multileave.stats.verdict.verdict import Verdict
-
-__all__ = ["Report", "Service"]
 
 FRESH = 1.0  # seconds for which a worker uses an experiment it has read, which another worker may have changed
 BATCH = 500  # impressions deleted at once

@@ -15,8 +15,6 @@ from pydantic.dataclasses import dataclass
 
 from multileave.live.errors import Invalid, sentence_of
 
-__all__ = ["Settings", "is_loopback", "variable_of"]
-
 PREFIX = "MULTILEAVE_"
 
 

@@ -15,8 +15,6 @@ import secrets
 import struct
 from typing import NamedTuple
 
-__all__ = ["KEY_PREFIX", "ImpressionToken", "Signer", "hash_key", "new_key"]
-
 KEY_PREFIX = "mlv_"
 _FORM = struct.Struct(">16sIq")  # key, experiment, expiry in microseconds
 _SIGNATURE = 16

@@ -14,8 +14,6 @@ from typing import Any
 from multileave.errors import ImpressionError
 from multileave.impression import ABSENT, FORMAT_VERSION, Impression
 
-__all__ = ["RowError", "document_text", "from_row", "id_text", "parse_line", "read_click", "read_row", "read_time"]
-
 MICROSECONDS = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = 2**33  # seconds since 1970; anything later, in the year 2242, is in milliseconds

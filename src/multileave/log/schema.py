@@ -21,8 +21,6 @@ try:
 except ImportError as error:
     raise MissingExtra("Logs need pyarrow, which is not installed: pip install 'multileave[replay]'") from error
 
-__all__ = ["CLICKS", "EVENT", "IMPRESSIONS", "JOINED"]
-
 TIME = pa.timestamp("us", tz="UTC")
 
 IMPRESSIONS = pa.schema(

@@ -19,8 +19,6 @@ from multileave.errors import DataError, MultileaveWarning
 from multileave.impression import ABSENT, Impression
 from multileave.log.schema import IMPRESSIONS
 
-__all__ = ["LogWriter", "json_line", "parquet_writer", "spell_time", "to_row", "write_parquet"]
-
 ROW_GROUP = 1 << 16  # rows; one core reads a group at a time
 
 

@@ -12,8 +12,6 @@ from multileave.numbering import number_documents, rank_documents, table_size
 if TYPE_CHECKING:
     from multileave.methods.base import Method
 
-__all__ = ["DrawPlan", "plan_draw"]
-
 
 def draw(*arguments: Any) -> int:
     """Stand for a method's draw kernel in `draw_list`."""

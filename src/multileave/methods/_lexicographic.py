@@ -24,8 +24,6 @@ import numpy as np
 
 from multileave.kernels import kernel
 
-__all__ = ["nearest_to_origin", "refine", "solver_workspace", "total"]
-
 # Relative to the data's scale. Exact ties are within 1e-15, and other values are usually far from it.
 TIGHT = 1e-12  # a multiplier below -TIGHT is worth a step
 LOOSE = 1e-9  # a multiplier, reduced cost or pivot below LOOSE is 0

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-__all__ = ["exact_optimum"]
-
 Vector: TypeAlias = tuple[Fraction, ...]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from multileave.errors import ClicksError, RankingsError
 from multileave.methods.exact import Documents
 
-__all__ = ["checked_position", "page_size", "position_of", "read_pins"]
-
 
 def position_of(shown: Documents, click: Hashable) -> int:
     """Return the position of a clicked document, or the click itself if it is a position and no id is an integer."""

@@ -11,8 +11,6 @@ from multileave.errors import MethodError, nearest
 if TYPE_CHECKING:
     from multileave.methods.base import Method
 
-__all__ = ["check_choice", "check_integer", "check_number", "parse_spec", "spell"]
-
 
 def check_choice(method: "Method", parameter: str, choices: Sequence[object]) -> None:
     """Raise an error if a parameter is not one of the choices."""

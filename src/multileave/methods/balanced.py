@@ -15,8 +15,6 @@ from multileave.methods.exact import Documents, ExactRankings, Note, merged, ran
 from multileave.methods.team_draft import expect_first_pick
 from multileave.random import below
 
-__all__ = ["Balanced", "balanced_lists", "draw_balanced"]
-
 
 def balanced_lists(rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
     """Yield the lists for both sides of the coin."""

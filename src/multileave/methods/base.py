@@ -38,8 +38,6 @@ from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
 from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
 
-__all__ = ["Method", "Pareto", "get_method", "infer", "methods", "register", "warmup"]
-
 Pareto: TypeAlias = Literal["", "independent", "reader", "any reader"]
 RECOMMENDED = "recommended"  # what `get_method` calls the one method with that class variable
 NO_NOTE: Ints = np.zeros(0, dtype=np.int32)  # of all impressions of methods that keep none

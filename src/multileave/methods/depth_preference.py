@@ -37,8 +37,6 @@ from multileave.methods.pairwise_preference import (
     chances_to_stay,
 )
 
-__all__ = ["DepthPreference"]
-
 DEPTHS = ("top", "linear", "none")
 
 

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 from multileave.errors import MethodError
 from multileave.outcome import Kind
 
-__all__ = ["Documents", "ExactRankings", "Note", "exact_power", "exact_preferences", "merged", "rank_in"]
-
 Documents: TypeAlias = tuple[Hashable, ...]
 ExactRankings: TypeAlias = tuple[Documents, ...]
 Note: TypeAlias = tuple[int, ...]

@@ -33,8 +33,6 @@ from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import ChoiceMethod, best_ranks
 from multileave.outcome import Kind
 
-__all__ = ["OpposedPreference"]
-
 PAIRS = ("all", "below")
 DIGITS = 2.0**30
 

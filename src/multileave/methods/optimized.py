@@ -39,8 +39,6 @@ from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note
 from multileave.random import below, uniform
 
-__all__ = ["Optimized"]
-
 MOST_LISTS = 4096
 MOST_SETS = 5000  # of lists, for the definition to go through
 

@@ -37,8 +37,6 @@ from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.random import below
 
-__all__ = ["ChoiceMethod", "PairwisePreference", "choice_lists", "draw_choices"]
-
 
 def choice_set(rankings: ExactRankings, x: int) -> Documents:
     """Return Omega(x): the documents that some ranker places at rank x or above."""

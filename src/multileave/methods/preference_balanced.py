@@ -16,8 +16,6 @@ from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import preferred_pairs
 from multileave.methods.team_draft import expect_first_pick
 
-__all__ = ["PreferenceBalanced"]
-
 
 @kernel
 def credit_constraints(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]

@@ -29,8 +29,6 @@ from multileave.methods.exact import Documents, ExactRankings, Note, exact_power
 from multileave.outcome import Kind
 from multileave.random import below, uniform
 
-__all__ = ["Probabilistic"]
-
 TABLE = 1024  # ranks with tabulated powers; others are computed
 LOST = 1e-4  # if less than this share of a ranker's mass is left, subtraction has lost digits, and the rest is summed
 

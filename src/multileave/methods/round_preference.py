@@ -35,8 +35,6 @@ from multileave.methods.team_draft import TeamDraft, draw_teams, expect_teams
 from multileave.outcome import Kind
 from multileave.random import below
 
-__all__ = ["RoundPreference", "TeamExchange", "draw_rounds", "expect_leads", "round_lists"]
-
 MOST = 2**20  # of either parameter, far beyond what makes a difference
 
 

@@ -16,8 +16,6 @@ from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged, rank_in
 from multileave.methods.team_draft import draw_teams, expect_first_pick, team_draft_lists
 
-__all__ = ["SampleScored"]
-
 TABLE = 128  # ranks with tabulated credits; others are computed
 
 

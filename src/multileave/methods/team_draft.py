@@ -19,8 +19,6 @@ from multileave.methods.base import Method, register
 from multileave.methods.exact import Documents, ExactRankings, Note, merged
 from multileave.random import below
 
-__all__ = ["TeamDraft", "draw_teams", "expect_first_pick", "expect_teams", "team_draft_lists"]
-
 
 def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Iterator[tuple[Documents, Note, Fraction]]:
     """Yield every (list, teams, probability) of a team draft; teams are ranker positions, -1 for none."""

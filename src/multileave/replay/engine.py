@@ -31,8 +31,6 @@ from multileave.replay.reading.parts import Loaded, OtherFormat, Wants, contents
 from multileave.replay.reading.preparing import attach_clicks
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
 
-__all__ = ["Run", "check_cap", "read_actions", "replay"]
-
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 

@@ -10,8 +10,6 @@ from multileave.errors import TallyError
 from multileave.log.reader import RowError
 from multileave.stats import Tally, Verdict
 
-__all__ = ["Comparison", "Counts", "Quarantine", "Replay"]
-
 EXAMPLES = 20
 MOST_CONTENT = 1000
 

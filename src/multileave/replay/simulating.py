@@ -25,8 +25,6 @@ from multileave.methods.base import Method
 from multileave.random import Seed, below, seed_state, uniform
 from multileave.rankings import read_rankings
 
-__all__ = ["LogSimulation", "write_log"]
-
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 APART = timedelta(microseconds=250_000)  # between impressions
 LATE = timedelta(hours=1)

@@ -20,8 +20,6 @@ from multileave.methods.base import Method
 from multileave.outcome import Floats
 from multileave.stats.parsing import count_of, floats_of
 
-__all__ = ["Balance", "expected_exposure", "expected_first"]
-
 FEWEST = 50  # impressions, for a test
 
 

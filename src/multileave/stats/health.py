@@ -13,8 +13,6 @@ from multileave.stats.records import about, to_dict
 if TYPE_CHECKING:
     from multileave.stats.tally.base import BaseTally
 
-__all__ = ["Health", "examine"]
-
 FEW_UNITS = 200
 MOSTLY_CLICKLESS = 0.9
 MOSTLY_AGREED = 0.5

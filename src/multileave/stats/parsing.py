@@ -9,11 +9,6 @@ from multileave.errors import TallyError
 from multileave.outcome import TOLERANCE, Floats, Outcome
 from multileave.stats.intervals.moments import Ints, differences, pair_positions
 
-__all__ = [
-    "as_pairs", "check_version", "checked_count", "checked_rankers", "count_of", "counts_of", "field_of", "floats_of",
-    "malformed", "other_rankers", "plain_unit", "read_outcome",
-]  # fmt: skip
-
 # No method yields preferences this large, and squared sums of smaller ones stay finite.
 LARGEST = 1e40
 LARGEST_SUM = 1e100

@@ -22,8 +22,6 @@ from multileave.stats.verdict.rules import Rules, is_number
 if TYPE_CHECKING:
     from multileave.stats.tally.tally import Tally
 
-__all__ = ["Design", "Plan", "plan", "plan_pairs", "power", "units_to_decide"]
-
 POWER = 0.8
 MOST_UNITS = 10**12
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["forest", "matrix", "over_time", "power_curve", "save"]
-
 SIGNIFICANT, OPEN, BAND, GREY = "#0072B2", "#8C8C8C", "#56B4E9", "#666666"
 MOST_PAIRS = 120  # in a readable forest plot
 

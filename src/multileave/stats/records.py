@@ -9,8 +9,6 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
-__all__ = ["ReportedField", "about", "reported_fields", "to_dict"]
-
 
 class ReportedField(NamedTuple):
     """What is reported under a name: its type, as in annotations, and what it means."""

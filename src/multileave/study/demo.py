@@ -15,8 +15,6 @@ from multileave.study.engine import Simulation, User
 from multileave.study.power import impressions_to_verdict, quartiles, upper_pairs
 from multileave.study.scoring import best_first, binary_error, score_differences, winner
 
-__all__ = ["run_demo"]
-
 QUERIES, DOCUMENTS, GRADES, PAGE = 1000, 50, 5, 10
 MOST_RANKERS = 100
 

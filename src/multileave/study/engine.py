@@ -27,8 +27,6 @@ from multileave.outcome import Floats, preference_matrix
 from multileave.random import Seed, below, seed_state
 from multileave.study.sums import ADDING, products
 
-__all__ = ["Packed", "Simulation", "User", "pack", "simulate"]
-
 
 class User(Protocol):
     """A click model; `multileave.clicks.cascade` documents how its kernel is called."""

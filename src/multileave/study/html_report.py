@@ -25,8 +25,6 @@ from multileave.study.table_formats import FLOOR, MARKS, Cell, Table, to_csv, to
 from multileave.study.tables import TRUTHS, make_tables
 from multileave.version import __version__
 
-__all__ = ["Picture", "html_page", "write_report"]
-
 
 @dataclass(frozen=True)
 class Picture:

@@ -22,11 +22,6 @@ from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.study.results import RunResult, gather
 
-__all__ = [
-    "LEVEL", "POWER", "effort", "impressions_to_verdict", "impressions_until", "plan_from_study", "quartiles",
-    "upper_pairs",
-]  # fmt: skip
-
 POWER = 0.8
 LEVEL = 0.05
 

@@ -18,8 +18,6 @@ import numpy as np
 from multileave.data import CATALOGUE
 from multileave.errors import DataError
 
-__all__ = ["RunResult", "at_end", "errors_of", "gather", "main_truth", "row_names", "write_aside"]
-
 # Fields missing from files of earlier versions.
 LATER = frozenset({"preferences", "variances", "dcg_shown", "ndcg_shown", "ndcg_rankers"})
 

@@ -41,8 +41,6 @@ from multileave.study.results import RunResult, write_aside
 from multileave.study.scoring import binary_error, score_differences
 from multileave.study.settings import SYNTHETIC, Settings
 
-__all__ = ["BACKENDS", "Task", "run_study", "run_task"]
-
 BACKENDS = ("loky", "dask", "ray", "spark")
 UNCORRELATED = ("random", "almost_random")
 

@@ -6,8 +6,6 @@ from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.stats.verdict.ranking import condorcet, copeland
 
-__all__ = ["best_first", "binary_error", "score_differences", "winner"]
-
 
 def score_differences(scores: Floats) -> Floats:
     """Return the true preferences P_nm = score_n - score_m of rankers with known NDCG, shape (R, R)."""

@@ -13,8 +13,6 @@ from multileave.errors import DataError, nearest
 from multileave.methods.base import get_method
 from multileave.study.engine import User
 
-__all__ = ["PAPER_METHODS", "PAPER_USERS", "Settings", "describe", "load_settings", "paper_settings"]
-
 PAPER_METHODS = ("tdm", "om", "pm", "sosm", "ppm")
 PAPER_USERS = ("perfect", "navigational", "informational")
 SYNTHETIC = "synthetic"

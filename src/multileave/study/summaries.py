@@ -12,11 +12,6 @@ from multileave.stats.intervals.clustered import t_quantile
 from multileave.study.power import LEVEL, POWER, impressions_to_verdict, quartiles
 from multileave.study.results import RunResult, at_end, gather, main_truth
 
-__all__ = [
-    "BASE", "RANDOM_USERS", "Summary", "bias_of", "mean", "mean_floor", "p_value", "pages_of", "paired_ratios",
-    "spread", "summarise", "verdicts_of", "z_bound",
-]  # fmt: skip
-
 BASE = "tdm"  # the method with which impressions to a verdict are compared
 RANDOM_USERS = ("random", "almost_random")  # in whose clicks a method should find no preference
 

@@ -5,8 +5,6 @@ import numpy as np
 from multileave.kernels import Kernel, kernel
 from multileave.outcome import Floats, Kind, how_to_compare
 
-__all__ = ["ADDING", "products"]
-
 
 @kernel
 def add_differences(values, total, squares):  # type: ignore[no-untyped-def]

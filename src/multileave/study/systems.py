@@ -15,8 +15,6 @@ from multileave.study.runner import open_runs
 from multileave.study.settings import Settings
 from multileave.study.table_formats import Cell, Row, Section, Table
 
-__all__ = ["RunComparison", "compare_runs", "simulated_verdict", "system_scores"]
-
 STEP = 1000  # impressions between two calls of progress
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from multileave.study.summaries import Summary
 
-__all__ = ["FLOOR", "MARKS", "Cell", "Row", "Section", "Table", "to_csv", "to_latex", "to_markdown"]
-
 MARKS = {
     "▼": "better, p < .01",
     "▽": "better, p < .05",

@@ -27,9 +27,7 @@ from multileave.study.summaries import (
     verdicts_of,
     z_bound,
 )
-from multileave.study.table_formats import FLOOR, MARKS, Cell, Row, Section, Table, to_csv, to_latex, to_markdown
-
-__all__ = ["TRUTHS", "Table", "make_tables", "reference_method", "to_csv", "to_latex", "to_markdown"]
+from multileave.study.table_formats import FLOOR, MARKS, Cell, Row, Section, Table
 
 TRUTHS = {
     "heldout": "NDCG@10 on held-out queries",

@@ -24,8 +24,6 @@ from multileave.theory.proofs import proved
 from multileave.theory.property_table import SIMULATED_DRAWS, make_table
 from multileave.theory.users import PRESETS, User, as_user
 
-__all__ = ["check"]
-
 INDEPENDENT = "users with independent clicks"
 ANY_LAW = "users whose click probability at a rank depends only on the rank and relevance there"
 RANK_ONLY = "users whose clicks do not depend on the documents"

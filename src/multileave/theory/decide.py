@@ -30,10 +30,6 @@ from multileave.theory.instances import dominators, relevant_sets
 from multileave.theory.property_table import Array, PropertyTable
 from multileave.theory.users import Independent, User
 
-__all__ = [
-    "break_of_clone_proofness", "break_of_considerateness", "break_of_pareto", "break_of_unbiasedness", "corners",
-]  # fmt: skip
-
 # A simulated expectation violates a requirement if it is this many standard errors on the wrong side.
 SIGMAS = 5.0
 

@@ -10,8 +10,6 @@ from multileave.methods.exact import ExactRankings, exact_preferences
 from multileave.rankings import RankingsLike, read_rankings
 from multileave.theory.users import Relevant, User, as_user, grades_of
 
-__all__ = ["Matrix", "distribution", "exact_rankings", "expectation", "has_definition"]
-
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 

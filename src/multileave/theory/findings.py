@@ -8,8 +8,6 @@ from typing import Any
 from multileave.methods.exact import ExactRankings
 from multileave.theory.users import User, user_from_dict
 
-__all__ = ["Counterexample", "Finding", "Report"]
-
 
 @dataclass(frozen=True)
 class Counterexample:

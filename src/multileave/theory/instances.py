@@ -11,8 +11,6 @@ from string import ascii_uppercase
 
 from multileave.methods.exact import Documents, ExactRankings
 
-__all__ = ["document_names", "dominators", "instances", "relevant_sets", "returned_lists"]
-
 
 def document_names(documents: int) -> Documents:
     """Return A, B, C, ... and D27, D28, ... past Z."""

@@ -3,8 +3,6 @@
 from multileave.methods.base import Method
 from multileave.theory.users import Cascade, User
 
-__all__ = ["proved"]
-
 
 def proved(
     method: Method,

@@ -19,8 +19,6 @@ from multileave.methods.base import Method, infer
 from multileave.methods.exact import Documents, ExactRankings, exact_preferences
 from multileave.theory.enumeration import has_definition
 
-__all__ = ["PropertyTable", "make_table"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 
 SIMULATED_DRAWS = 4000

@@ -25,8 +25,6 @@ from multileave.theory.instances import document_names, dominators, relevant_set
 from multileave.theory.property_table import Array, make_table
 from multileave.theory.users import User
 
-__all__ = ["search_report"]
-
 Numbers: TypeAlias = tuple[tuple[int, ...], ...]  # rankings of documents 0, 1, ...
 Lengths: TypeAlias = tuple[int, ...]  # how many documents each ranker returned
 

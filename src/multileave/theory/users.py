@@ -13,8 +13,6 @@ from typing import Any, Protocol, TypeAlias
 from multileave import clicks
 from multileave.errors import DataError, nearest
 
-__all__ = ["PRESETS", "Cascade", "Independent", "Relevant", "User", "as_user", "grades_of", "user_from_dict"]
-
 Number: TypeAlias = "int | Fraction | str"
 Relevant: TypeAlias = "Collection[Hashable] | Mapping[Hashable, int]"
 

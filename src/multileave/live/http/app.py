@@ -21,8 +21,6 @@ from multileave.live.pages import pages
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 
-__all__ = ["create_app", "from_environment"]
-
 LOG_LEVEL = "MULTILEAVE_LOG"
 SWITCH_SECONDS = 0.001
 

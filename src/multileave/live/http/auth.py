@@ -8,8 +8,6 @@ from multileave.live.records import Role
 from multileave.live.service import Service
 from multileave.live.settings import is_loopback
 
-__all__ = ["Allow", "check_open", "service_of"]
-
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 

@@ -12,11 +12,10 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from multileave.live.experiment import Definition, Experiment
+from multileave.live.definition import Definition
+from multileave.live.experiment import Experiment
 from multileave.stats import Health, Verdict
 from multileave.stats.records import reported_fields
-
-__all__ = ["Changes", "ExperimentAnswer", "HealthModel", "VerdictModel", "experiment_answer", "model_of"]
 
 
 def model_of(record: type) -> type[BaseModel]:

@@ -21,16 +21,6 @@ from starlette.routing import Match, Route
 from multileave.errors import MultileaveError
 from multileave.live.errors import Invalid, Problem, Unauthorized
 
-__all__ = [
-    "Malformed",
-    "NotReady",
-    "UnsupportedMedia",
-    "error_response",
-    "handle_errors",
-    "invalid_body",
-    "printable",
-]
-
 MOST_DETAILS = 20
 LONGEST_MESSAGE = 1000
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}

@@ -15,8 +15,6 @@ from multileave.live.http.error_responses import Malformed, UnsupportedMedia, in
 from multileave.live.http.request_body import JSON, media_type, read_body
 from multileave.live.records import EVENT, Event, Receipt, request_config
 
-__all__ = ["EventBatch", "read_batch"]
-
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 BEACON = "text/plain"  # what a browser's sendBeacon sends a string as
 LONGEST_ID = 128

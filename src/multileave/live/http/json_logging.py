@@ -16,8 +16,6 @@ from typing import Any, TextIO
 
 from multileave.live.http.error_responses import printable
 
-__all__ = ["LOGGERS", "JsonLines", "configure", "log", "request_id_from"]
-
 log = logging.getLogger("multileave.live")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 LOGGERS = ("multileave.live", "uvicorn.error")

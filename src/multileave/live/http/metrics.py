@@ -15,8 +15,6 @@ from prometheus_client.registry import Collector
 
 from multileave.live.experiment import Experiment
 
-__all__ = ["MULTIPROCESS_FOLDER", "Metrics"]
-
 MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 METHODS = frozenset({"GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS"})

@@ -12,8 +12,6 @@ from multileave.live.http.error_responses import error_response
 from multileave.live.http.json_logging import log, request_id_from
 from multileave.live.http.metrics import Metrics
 
-__all__ = ["CorsForOnePath", "ResponseMiddleware"]
-
 DISCONNECTED = 499  # the usual status in logs for a client that left before the response
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 HEADERS = [

@@ -14,8 +14,6 @@ from multileave.live.http.responses import ErrorResponse
 from multileave.live.http.routes import WHEN
 from multileave.version import __version__
 
-__all__ = ["describe"]
-
 REFERENCE = "#/components/schemas/{model}"
 DESCRIPTION = """Which ranker do users prefer? Applications send rankings and get one list to show; browsers or
 applications report what users did with it; the service returns a verdict.

@@ -16,8 +16,6 @@ from multileave.live.errors import TooLarge
 from multileave.live.http.error_responses import Malformed, UnsupportedMedia, invalid_body, printable
 from multileave.live.records import Document, ShowRequest
 
-__all__ = ["JSON", "JsonBody", "check_lengths", "media_type", "read_body"]
-
 JSON = "application/json"
 DRAINED = 100_000_000  # bytes of a refused body
 

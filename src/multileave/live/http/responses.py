@@ -7,18 +7,6 @@ from pydantic import BaseModel, Field
 from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, VerdictModel
 from multileave.live.records import Key, Receipt, RecentImpression, Traffic
 
-__all__ = [
-    "Deleted",
-    "ErrorResponse",
-    "EventsAnswer",
-    "ExperimentList",
-    "HealthAnswer",
-    "ImpressionList",
-    "KeyList",
-    "ServiceState",
-    "VerdictAnswer",
-]
-
 TOO_FEW = "Null with fewer than two units."
 
 

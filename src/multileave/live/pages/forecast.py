@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from multileave.live.records import Look
 from multileave.stats import Verdict
 
-__all__ = ["duration", "forecast", "new_units_per_day", "wait"]
-
 DAY = 86_400.0
 RECENT = timedelta(days=7)
 LEAST = 20.0  # seconds of traffic that a rate needs

@@ -8,8 +8,6 @@ from multileave.live.definition import FIELDSETS, Definition, Input
 from multileave.live.errors import Invalid
 from multileave.methods import get_method, methods
 
-__all__ = ["FormField", "definition_of", "fieldsets_of", "method_choices", "number_of", "settings_of", "texts_of"]
-
 LONGEST_FIELD = 20_000
 METHOD, PARAMETERS = "method", "parameters"  # the one setting with two fields
 

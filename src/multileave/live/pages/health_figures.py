@@ -5,8 +5,6 @@ from typing import Any
 
 from multileave.stats import Health
 
-__all__ = ["BalanceTable", "balances_of", "figures_of"]
-
 # What the page says of a share of the impressions; a figure that is not listed is shown under its name.
 SHARES = {
     "without_clicks": "impressions without clicks",

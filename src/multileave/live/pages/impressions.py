@@ -2,8 +2,6 @@
 
 from multileave.live.records import ImpressionDetail
 
-__all__ = ["preference_sentence", "signed"]
-
 
 def preference_sentence(detail: ImpressionDetail) -> str:
     """Return which rankers an impression prefers."""

@@ -12,8 +12,6 @@ from multileave.live.records import Look, LookPair
 from multileave.stats import PairVerdict, Verdict
 from multileave.stats.verdict.wording import cells
 
-__all__ = ["all_statistics", "curves_of", "drawn_rankers", "forest_of", "matrix_of", "with_current"]
-
 MOST_DRAWN = 12  # rankers on the page that refreshes itself; a separate page shows all
 MOST_LOOKS = 40
 

@@ -14,8 +14,6 @@ from markupsafe import Markup
 from multileave.live.pages.impressions import signed
 from multileave.version import __version__
 
-__all__ = ["STATIC", "cut", "harmless", "render", "static_file"]
-
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 LONGEST_CELL = 80
 UNSAFE = ("Cc", "Cs", "Cf", "Cn", "Co", "Zl", "Zp")

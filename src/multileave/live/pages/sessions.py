@@ -22,8 +22,6 @@ from multileave.live.pages.rendering import cut, render
 from multileave.live.records import Key
 from multileave.live.service import Service
 
-__all__ = ["Admin", "Form", "PageRoute", "Reader", "Viewer", "Visitor", "answer", "close_session", "open_session"]
-
 SESSION = "multileave_session"
 VISIT = "multileave_visit"
 MOST_FORM = 1_000_000

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-__all__ = ["Point", "Scale", "curve", "forest_axis", "forest_strip", "scale_of"]
-
 SIDE = 1000.0  # of the square that curves are drawn in
 PLOT, GUTTER = "88%", "90%"  # the labels of a curve are to its right
 

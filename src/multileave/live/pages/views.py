@@ -12,8 +12,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from multileave.errors import MultileaveError
+from multileave.live.definition import Definition
 from multileave.live.errors import Invalid, NotFound
-from multileave.live.experiment import Definition, Experiment
+from multileave.live.experiment import Experiment
 from multileave.live.pages import forms, pairs
 from multileave.live.pages.forecast import forecast, new_units_per_day
 from multileave.live.pages.health_figures import balances_of, figures_of
@@ -32,8 +33,6 @@ from multileave.live.pages.sessions import (
 )
 from multileave.live.records import Look, Role
 from multileave.methods import get_method
-
-__all__ = ["pages"]
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
 

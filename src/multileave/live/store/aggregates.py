@@ -9,19 +9,6 @@ from sqlalchemy.engine import Connection
 from multileave.live.store.database import Store
 from multileave.live.store.tables import impressions, ledgers, looks, units
 
-__all__ = [
-    "delete_unit",
-    "insert_look",
-    "last_look",
-    "load_looks",
-    "load_tallies",
-    "load_units",
-    "lock_tallies",
-    "mark_counted",
-    "save_tallies",
-    "save_units",
-]
-
 
 def load_tallies(connection: Connection, experiment: int) -> str | None:
     """Return the tallies of an experiment as JSON, None if there are none yet."""

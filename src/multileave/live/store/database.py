@@ -10,18 +10,17 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from multileave.live.errors import Invalid
 from multileave.live.store.tables import secrets
 
-__all__ = ["Connection", "Store", "safe_address"]
-
+Connection: TypeAlias = sa.engine.Connection
 BUSY_SECONDS = 30
 CACHE_KILOBYTES = 4096  # per connection; the operating system caches the file anyway
 LOCKS = {"migrations": 84210, "groups": 84211}

@@ -7,12 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from multileave.live.definition import Definition
 from multileave.live.errors import NotFound
-from multileave.live.experiment import Definition, Experiment
+from multileave.live.experiment import Experiment
 from multileave.live.store.tables import experiments
 from multileave.live.store.times import from_micros, micros, now
-
-__all__ = ["delete", "insert", "load", "load_all", "update"]
 
 
 def load(connection: Connection, number: int, *, lock: bool = False) -> Experiment:

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 from multileave.live.store.database import Connection, Store
 
-__all__ = ["Writer"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 Handler = Callable[[Connection, Sequence[T]], Sequence[R]]

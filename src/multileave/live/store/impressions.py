@@ -9,18 +9,6 @@ from sqlalchemy.engine import Connection
 from multileave.live.store.database import Store
 from multileave.live.store.tables import events, impressions
 
-__all__ = [
-    "ImpressionWriter",
-    "delete",
-    "events_of",
-    "load_batches",
-    "load_expired",
-    "load_new",
-    "load_one",
-    "load_recent",
-    "load_unit",
-]
-
 BATCH = 1000
 Row = Any  # a row of the table, by the names of its columns
 

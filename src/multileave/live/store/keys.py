@@ -9,8 +9,6 @@ from multileave.live.records import Key, Role
 from multileave.live.store.tables import api_keys
 from multileave.live.store.times import from_micros, now
 
-__all__ = ["find_hash", "find_number", "insert", "load_all", "revoke"]
-
 
 def insert(connection: Connection, name: str, role: Role, hashed: bytes) -> Key:
     """Store a new key."""

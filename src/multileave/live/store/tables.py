@@ -21,8 +21,6 @@ from sqlalchemy import (
     text,
 )
 
-__all__ = ["api_keys", "events", "experiments", "impressions", "ledgers", "looks", "metadata", "secrets", "units"]
-
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"},
 )

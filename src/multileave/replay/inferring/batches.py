@@ -18,8 +18,6 @@ from multileave.replay.inferring.health_sums import HealthSums
 from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions
 
-__all__ = ["BatchCredits", "infer_batch"]
-
 
 @dataclass(eq=False)
 class BatchCredits:

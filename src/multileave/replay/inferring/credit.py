@@ -16,8 +16,6 @@ from multileave.replay.inferring.events import FEW, Actions, Array, Events
 from multileave.replay.inferring.health_sums import HealthSums, examine_row
 from multileave.replay.reading.comparisons import Header
 
-__all__ = ["EVENTS", "REASONS", "Credits", "credit_batch"]
-
 MOST_DRAWN = 10_000
 LARGEST = 1e40  # of a credit, as in a tally
 

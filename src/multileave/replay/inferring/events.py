@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from multileave.kernels import kernel
 
-__all__ = ["FEW", "Actions", "Events", "read_events"]
-
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FEW = 32  # events of a row that are compared with each other to find duplicates; more are sorted

@@ -12,8 +12,6 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
-__all__ = ["HealthSums", "examine_row"]
-
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 # Places in `HealthSums.counts`; from MISSING on there are R counts, then R of SHORT lists, then R * R of same pages.

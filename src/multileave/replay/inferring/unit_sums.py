@@ -18,8 +18,6 @@ from multileave.replay.inferring.health_sums import HealthSums
 from multileave.stats import Tally
 from multileave.stats.tally.units import PackedIds
 
-__all__ = ["UnitRows", "UnitSums"]
-
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FEWEST_WAITING = 1 << 17  # rows

@@ -17,8 +17,6 @@ import pyarrow as pa
 from multileave.errors import MissingExtra
 from multileave.replay.reading.preparing import CLICK_ROWS, EVENT_FIELDS, no_events
 
-__all__ = ["ClickJoin", "create_table", "open_database", "stream"]
-
 ROWS = 1 << 32  # more than any part has
 KEYS = pa.schema([("impression_id", pa.string()), ("place", pa.int64())])
 

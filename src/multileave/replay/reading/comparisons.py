@@ -7,8 +7,6 @@ from multileave.errors import MultileaveError
 from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
 
-__all__ = ["Header", "Headers"]
-
 
 @dataclass(frozen=True)
 class Header:

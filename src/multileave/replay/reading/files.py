@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 from multileave.errors import DataError
 from multileave.log.reader import RowError
 
-__all__ = ["LogFile", "Part", "find_files", "is_log_name", "parts", "path_keys", "unreadable"]
-
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 LINES = (".jsonl", ".ndjson", ".json")

@@ -24,8 +24,6 @@ from multileave.replay.reading.preparing import (
     rows_one_by_one,
 )
 
-__all__ = ["Loaded", "OtherFormat", "Wants", "contents", "load", "load_clicks", "load_ids"]
-
 BATCH = 1 << 16  # rows
 CODED = ("method", "rankers")  # repetitive, so read dictionary-encoded
 

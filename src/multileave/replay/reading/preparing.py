@@ -16,8 +16,6 @@ from multileave.log.reader import RowError, read_click, read_row
 from multileave.log.schema import EVENT
 from multileave.replay.reading.comparisons import Headers
 
-__all__ = ["CLICK_ROWS", "EVENT_FIELDS", "NEEDED", "PREPARED", "Prepared", "prepare_clicks", "prepare_rows"]
-
 NEEDED = ("version", "method", "rankers", "k", "pinned", "lengths", "ranks", "note")
 INTS = pa.list_(pa.int32())
 EVENT_FIELDS = [pa.field("time", pa.int64()) if field.name == "timestamp" else field for field in EVENT]

@@ -20,8 +20,6 @@ from multileave.replay.reading.preparing import (
     rows_one_by_one,
 )
 
-__all__ = ["prepared_clicks", "prepared_rows", "row_content", "row_place", "with_path_unit"]
-
 # Columns besides those of the log: the JSON line, its file and row, and whether it passes the filter; after a join,
 # whether there is an impression, whether its id is repeated, its events, and the quarantine entry of an invalid click.
 LINE, FILE, ROW, KEEP = "__line", "__file", "__row", "__keep"

@@ -17,8 +17,6 @@ from multileave.replay.spark.batches import FILE, LINE, ROW
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["failures", "read_log"]
-
 
 def read_log(session: "SparkSession", paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> "DataFrame":
     """Return the impressions, or the clicks, of files and folders as a DataFrame for `multileave.replay.spark.replay`.

@@ -36,7 +36,7 @@ try:
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
-    from multileave.replay.spark.dataframes import failures, read_log
+    from multileave.replay.spark.dataframes import failures
 except ImportError as error:
     raise MissingExtra(
         f"The Spark engine needs {error.name}, which is not installed: pip install 'multileave[spark]'"
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-__all__ = ["read_log", "replay"]
 
 FAN = 8  # partitions merged into one at a time
 PARTITIONS = 200  # Spark's default, if it does not tell

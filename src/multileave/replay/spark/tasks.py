@@ -41,8 +41,6 @@ from multileave.replay.spark.batches import (
     with_path_unit,
 )
 
-__all__ = ["CLICKS_FOUND", "FOUND", "PARTIAL", "Job", "infer_rows", "merge_found", "merge_units", "prepare_clicks"]
-
 MOST_BYTES = 1 << 24  # of units' sums that a task holds at most
 INTS, FLOATS = pa.list_(pa.int64()), pa.list_(pa.float64())
 

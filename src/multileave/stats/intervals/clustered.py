@@ -12,8 +12,6 @@ import numpy as np
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Ints, Moments
 
-__all__ = ["Intervals", "clustered", "t_quantile", "t_tail", "wilson"]
-
 
 class Intervals(NamedTuple):
     """Means per impression with two-sided intervals and p-values against zero, each float (P,).

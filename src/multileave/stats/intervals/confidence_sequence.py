@@ -28,8 +28,6 @@ from multileave.outcome import Floats
 from multileave.stats.intervals.clustered import Intervals, t_quantile, t_tail
 from multileave.stats.intervals.moments import Moments
 
-__all__ = ["TUNED_FOR", "anytime", "boundary"]
-
 TUNED_FOR = 10_000
 _AT_BEST = 8.2  # V / rho where the 95 % boundary is lowest in standard errors: x - 1 with x - log x = 1 - log 0.05^2
 

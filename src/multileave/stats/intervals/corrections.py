@@ -6,8 +6,6 @@ import numpy as np
 
 from multileave.outcome import Floats
 
-__all__ = ["CORRECTIONS", "benjamini_hochberg", "corrected", "holm"]
-
 
 def holm(p: Floats) -> Floats:
     """Return p-values corrected by Holm's step-down rule [holm1979].

@@ -8,8 +8,6 @@ from multileave.outcome import Floats
 from multileave.stats.intervals.clustered import Intervals, clustered
 from multileave.stats.intervals.moments import Ints, Moments
 
-__all__ = ["bootstrap", "sign_test"]
-
 
 def sign_test(wins: Ints, losses: Ints) -> Floats:
     """Return two-sided p-values of the exact sign test: are units equally likely to prefer either? Ties are left out.

@@ -7,8 +7,6 @@ import numpy as np
 
 from multileave.outcome import Floats
 
-__all__ = ["Ints", "Moments", "differences", "pair_positions", "reordered_pairs"]
-
 Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 

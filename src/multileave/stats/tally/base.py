@@ -17,8 +17,6 @@ from multileave.stats.tally.units import Units
 if TYPE_CHECKING:
     from multileave.stats.health import Health
 
-__all__ = ["BaseTally"]
-
 
 class BaseTally(ABC):
     """Sums of outcomes between the same rankers: some units by rows of their own, the others grouped.

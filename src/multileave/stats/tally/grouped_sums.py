@@ -15,8 +15,6 @@ import numpy as np
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Ints
 
-__all__ = ["Group", "GroupedSums"]
-
 
 @dataclass(eq=False)
 class Group:

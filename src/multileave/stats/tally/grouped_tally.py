@@ -17,8 +17,6 @@ from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
-__all__ = ["GroupedTally", "UnitRow", "pairs_of"]
-
 # Preferences are rounded to multiples of GRID so that their sums are exact, and removing what was added leaves nothing
 # behind. A sum within ZERO of zero is zero: thirds do not add up on a grid.
 GRID = 2.0**-38

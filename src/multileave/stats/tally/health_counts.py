@@ -12,8 +12,6 @@ from multileave.stats.balance import Balance, expected_exposure, expected_first
 from multileave.stats.intervals.moments import Ints
 from multileave.stats.parsing import count_of, counts_of, field_of, malformed, other_rankers
 
-__all__ = ["HealthCounts"]
-
 COUNTS = (
     "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
     "short_lists",

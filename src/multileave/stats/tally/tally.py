@@ -37,8 +37,6 @@ from multileave.stats.verdict.verdict import Verdict
 if TYPE_CHECKING:
     from multileave.stats.verdict.strengths import Strengths
 
-__all__ = ["FORMAT_VERSION", "Tally"]
-
 FORMAT_VERSION = 1
 
 

@@ -18,8 +18,6 @@ from multileave.outcome import TOLERANCE, Floats
 from multileave.stats.intervals.moments import Ints, differences
 from multileave.stats.parsing import counts_of, field_of, floats_of, malformed, plain_unit
 
-__all__ = ["PackedIds", "Units"]
-
 BLOCK = 1 << 18  # numbers in a block of units' sums by pair
 
 

@@ -8,8 +8,6 @@ from multileave.stats.verdict.wording import HEADERS, cells, heading
 if TYPE_CHECKING:
     from multileave.stats.verdict.verdict import Verdict
 
-__all__ = ["verdict_html"]
-
 _CELL = "padding:2px 10px;text-align:{}"
 
 

@@ -16,8 +16,6 @@ from multileave.stats.tally.base import BaseTally
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
-__all__ = ["judge", "judge_segments"]
-
 IN_SIGHT = 100  # times the units there are; beyond that we do not say how many more it takes
 
 

@@ -5,8 +5,6 @@ from typing import TypeVar
 
 from multileave.outcome import Floats
 
-__all__ = ["circles", "condorcet", "copeland"]
-
 Name = TypeVar("Name", str, int)
 
 

@@ -8,8 +8,6 @@ from multileave.errors import TallyError, nearest
 from multileave.stats.intervals.confidence_sequence import TUNED_FOR
 from multileave.stats.intervals.corrections import CORRECTIONS
 
-__all__ = ["INTERVALS", "Rules", "is_number"]
-
 INTERVALS = ("clustered", "anytime", "bootstrap")
 
 

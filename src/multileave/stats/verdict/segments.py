@@ -12,8 +12,6 @@ from multileave.stats.verdict.judging import judge_segments
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
-__all__ = ["SegmentedTally", "SegmentedVerdict"]
-
 
 class SegmentedTally:
     """One tally for each segment of the traffic.

@@ -18,8 +18,6 @@ from multileave.stats.records import to_dict
 if TYPE_CHECKING:
     from multileave.stats.tally.tally import Tally
 
-__all__ = ["Strength", "Strengths", "bradley_terry"]
-
 # Regularisation: just enough that a ranker which nobody ever prefers has a finite strength.
 _ALPHA = 1e-6
 

@@ -12,8 +12,6 @@ from multileave.stats.records import about, to_dict
 from multileave.stats.verdict.ranking import circles, condorcet, copeland
 from multileave.stats.verdict.rules import Rules
 
-__all__ = ["PairVerdict", "Verdict"]
-
 DEFAULT = Rules()
 
 

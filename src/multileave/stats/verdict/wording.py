@@ -6,8 +6,6 @@ from dataclasses import fields
 
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
-__all__ = ["cells", "evidence", "heading", "sentence", "table"]
-
 NAMES_LISTED = 3  # with more rankers than this, the sentence counts them
 COLUMNS = {one.name: one.metadata["column"] for one in fields(PairVerdict) if one.metadata["column"]}
 HEADERS = ("ranker", "versus", *(heading for heading, _ in COLUMNS.values()), "verdict")

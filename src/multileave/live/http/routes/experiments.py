@@ -12,8 +12,6 @@ from multileave.live.http.request_body import JsonBody
 from multileave.live.http.responses import ExperimentList
 from multileave.live.http.routes import API, Number, errors
 
-__all__ = ["router"]
-
 router = APIRouter(prefix=f"{API}/experiments", tags=["experiments"])
 READ = [Depends(Allow("read"))]
 ADMIN = [Depends(Allow("admin"))]

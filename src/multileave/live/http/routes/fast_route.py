@@ -15,8 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from multileave.live.http.routes import Number
 
-__all__ = ["FastRoute"]
-
 _number: TypeAdapter[int] = TypeAdapter(Number)
 
 

@@ -11,8 +11,6 @@ from multileave.live.http.responses import Deleted, KeyList
 from multileave.live.http.routes import API, errors
 from multileave.live.records import KeyRequest, NewKey, UnitRequest
 
-__all__ = ["router"]
-
 router = APIRouter(prefix=API, tags=["keys and privacy"], dependencies=[Depends(Allow("admin"))])
 
 

@@ -9,8 +9,6 @@ from multileave.live.http.responses import ServiceState
 from multileave.live.http.routes import errors
 from multileave.version import __version__
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["operations"])
 
 

@@ -14,8 +14,6 @@ from multileave.live.http.responses import HealthAnswer, ImpressionList, Verdict
 from multileave.live.http.routes import API, Action, Number, errors
 from multileave.live.records import History, ImpressionDetail
 
-__all__ = ["router"]
-
 PARQUET = "application/vnd.apache.parquet"
 router = APIRouter(
     prefix=API + "/experiments/{number}", tags=["reading"], dependencies=[Depends(Allow("read"))], responses=errors(404)

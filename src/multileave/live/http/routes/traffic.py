@@ -13,8 +13,6 @@ from multileave.live.http.routes import API, Number, errors
 from multileave.live.http.routes.fast_route import FastRoute
 from multileave.live.records import Event, Receipt, Shown, ShowRequest
 
-__all__ = ["EVENTS", "router"]
-
 EVENTS = f"{API}/events"
 router = APIRouter(tags=["traffic"], route_class=FastRoute)
 
