@@ -154,3 +154,11 @@ def test_plans_that_make_no_sense_say_what_is_missing(call, words):
 def test_a_tally_without_preferences_has_no_design():
     tally = Tally.from_sums(AB, [1, 2], np.ones(2, dtype=int), np.zeros((2, 2)), np.zeros(1))
     assert Design.of_moments(tally.moments()) == [None]
+
+
+def test_power_is_a_probability_that_grows_with_units_however_large_the_effect():
+    for effective in (0.1, 1.0):
+        design = Design(1.0, effective=effective)
+        chances = [power(design, 0.5, units, Rules()) for units in (3, 10, 30, 100, 300, 1000, 4000)]
+        assert all(0.0 <= chance <= 1.0 for chance in chances)
+        assert chances == sorted(chances)

@@ -65,5 +65,4 @@ def impressions_bar() -> Iterator[Callable[[int, int, str], None]]:
 
 def print_json(document: Any) -> None:
     """Print one JSON document, and nothing else, on stdout."""
-    json.dump(document, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")

@@ -146,7 +146,9 @@ def power(design: Design, effect: float, units: float, rules: Rules, comparisons
     else:
         critical = t_quantile(alpha / 2.0, freedom)
         if freedom < 1000.0 and shift < 30.0:
-            return float(1.0 - nctdtr(freedom, shift, critical) + nctdtr(freedom, shift, -critical))
+            # Far from 0 SciPy has NaN for the lower tail, which is then below 1e-5.
+            lower = np.nan_to_num(nctdtr(freedom, shift, -critical))
+            return float(1.0 - nctdtr(freedom, shift, critical) + lower)
     return float(ndtr(shift - critical) + ndtr(-shift - critical))
 
 
