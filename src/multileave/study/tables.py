@@ -27,7 +27,9 @@ from multileave.study.summaries import (
     verdicts_of,
     z_bound,
 )
-from multileave.study.table_formats import FLOOR, MARKS, Cell, Row, Section, Table
+from multileave.study.table_formats import FLOOR, MARKS, Cell, Row, Section, Table, to_csv, to_latex, to_markdown
+
+__all__ = ["Table", "make_tables", "to_csv", "to_latex", "to_markdown"]
 
 TRUTHS = {
     "heldout": "NDCG@10 on held-out queries",
