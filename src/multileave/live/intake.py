@@ -85,7 +85,7 @@ class Intake:
         return Drawn(impression.shown, request.page, row, round(definition.window * SECOND))  # type: ignore[arg-type]
 
     def shown(self, drawn: Drawn, experiment: Experiment, stored: tuple[bytes, int] | None) -> Shown:
-        """Return what a client is told; stored: the impression's key, and when it was created."""
+        """Return the response to a search. stored: the impression's key and its creation time."""
         page = drawn.page_of(experiment.definition.k)
         if stored is None or drawn.row is None or not drawn.row["payload"]:
             return Shown(None, page, drawn.page, recorded=stored is not None)

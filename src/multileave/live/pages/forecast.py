@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
 
 
 def wait(more_units: int, per_day: float) -> str:
-    """Return how long it takes until there are this many more units, in words."""
+    """Describe the time until this many more units have arrived."""
     return f"about {duration(more_units / per_day * DAY)}".replace("about under", "under").replace("about over", "over")
 
 

@@ -107,11 +107,11 @@ def _integers(lists: pa.ListArray) -> tuple[Array, Array]:
 
 
 def credit(*arguments: Any) -> None:
-    """Stand in for a method's credit kernel in `credit_rows`."""
+    """Placeholder for the method's credit kernel, which is bound into `credit_rows`."""
 
 
 def add(*arguments: Any) -> None:
-    """Stand in for the kernel that adds up credits of the method's kind in `credit_rows`."""
+    """Placeholder for the kernel that adds up credits, which is bound into `credit_rows`."""
 
 
 @kernel

@@ -43,7 +43,7 @@ FORMAT_VERSION = 1
 class Tally(BaseTally):
     """The sum of many outcomes between the same rankers, by unit.
 
-    unit: what is independent of each other, such as a user's id; any hashable, but `to_dict` can write only strings
+    unit: the id of an independent unit, such as a user; any hashable, but `to_dict` can write only strings
         and numbers. Without one, each impression is a unit of its own.
 
     Impressions without clicks count: their outcome is zero, and they are added like any other. An outcome, or a tally

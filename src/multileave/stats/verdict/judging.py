@@ -16,7 +16,7 @@ from multileave.stats.tally.base import BaseTally
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
-IN_SIGHT = 100  # times the units there are; beyond that we do not say how many more it takes
+IN_SIGHT = 100  # times the current units; beyond that, `more_units` is None
 
 
 def judge(tally: BaseTally, rules: Rules) -> Verdict:

@@ -48,7 +48,7 @@ class PairVerdict:
     more_units: int | None = field(
         default=None,
         metadata=about(
-            "About how many more units it takes until the preference is significant with 80 % power, if it stays as "
+            "Estimated number of further units for significance with 80 % power, if the preference stays as "
             "large; None if it is significant, or takes over 100 times the units."
         ),
     )

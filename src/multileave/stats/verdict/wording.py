@@ -58,7 +58,7 @@ def _none_significant(verdict: Verdict) -> str:
 
 
 def _needed(verdict: Verdict, pairs: Sequence[PairVerdict]) -> str:
-    """Return how many more users it takes until all these pairs are significant, if that is in reach."""
+    """Return the number of users still needed for all these pairs to be significant, if it is known."""
     if verdict.health is None:
         return ""
     needed = [pair.more_units for pair in pairs]
