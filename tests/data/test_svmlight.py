@@ -170,7 +170,7 @@ def check_either(text: str) -> None:
         with pytest.raises(DataError, match=r"holds no documents|has any feature"):
             read(path)
         return
-    if max(max(document.features, default=0) for document in documents) > svmlight.MOST_FEATURES:
+    if max(max(document.features, default=0) for document in documents) > parsing.MOST_FEATURES:
         return
     check_equal(read(path), text)
 

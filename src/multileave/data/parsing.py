@@ -9,16 +9,12 @@ import numpy as np
 
 from multileave.kernels import kernel
 
-# Places in the state: where to continue, the next row, the number of lines read, the numbers of runs (consecutive
-# documents of one query) and of values left to Python, the highest feature number, the start of an invalid token.
-AT, ROW, LINE, RUNS, HARD, HIGHEST, TOKEN = range(7)
-
-# Why the kernel stopped; after ROWS_FULL and WIDER the line can be read again with more room.
-DONE, ROWS_FULL, WIDER = range(3)
-BAD_LABEL, NO_QUERY, BAD_FEATURE, BAD_NUMBER, NOT_RISING, BAD_VALUE = range(3, 9)
+# Whether all lines were read, there was no room for more, or what was wrong with a token.
+DONE, ROWS_FULL, BAD_LABEL, NO_QUERY, BAD_FEATURE, BAD_NUMBER, TOO_WIDE, NOT_RISING, BAD_VALUE = range(9)
 
 MOST_LABEL = 256  # beyond all labels
 MOST_NUMBER = 2**31  # beyond all feature numbers
+MOST_FEATURES = 100_000  # if all are read, as the table has a column for each
 MOST_EXPONENT = 100_000  # beyond all exponents
 MOST_EXACT = 2**53
 MOST_MANTISSA = 10**17  # so that one more digit fits into an int64
@@ -30,22 +26,23 @@ LETTER_Q, LETTER_I, LETTER_D = b"qid"
 
 
 @kernel
-def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, state):  # type: ignore[no-untyped-def]
-    """Read lines from text[state[AT]:end], which ends with a newline; return why it stopped.
+def parse_lines(text, columns, widest, most, features, labels, runs, hard):  # type: ignore[no-untyped-def]
+    """Read text that ends with a newline; return the status and how much was read.
 
-    columns: the column of each feature number, -1 for those that are not wanted.
-    whole: whether features beyond `columns` are wanted, so that it must be widened, rather than skipped.
-    most: the highest label there may be.
-    features: (rows, F), zeros from the next row on. labels: (rows,).
+    columns: the column of each feature number, -1 for those that are not wanted, as are those beyond.
+    widest: the highest feature number there may be; most: the highest label.
+    features: (rows, F), zeros, or what the same text filled in before. labels: (rows,).
     runs: (n, 3), the row where documents of another query begin, and where its id is in the text.
     hard: (n, 5), row, column or -1, start and end in the text, and line of a number left to Python.
+
+    Returns the status, the start of the invalid token, if any, and the numbers of lines, of rows, of runs and of hard
+    numbers, and the highest feature number.
     """
-    at, row, line = state[AT], state[ROW], state[LINE]
-    run, left, highest = 0, 0, state[HIGHEST]
+    at, token, line, row, run, left = 0, 0, 0, 0, 0, 0
+    highest = np.int64(0)
     id_start, id_end = 0, 0
     status = DONE
-    while at < end:
-        start, left_before = at, left
+    while at < len(text):
         while _is_blank(text[at]):
             at += 1
         if text[at] == NEWLINE or text[at] == HASH:
@@ -53,7 +50,7 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
             line += 1
             continue
         if row == len(labels):
-            at, status = start, ROWS_FULL
+            status = ROWS_FULL
             break
 
         token = at
@@ -96,14 +93,11 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
             if number <= previous:
                 status = NOT_RISING
                 break
-            previous = number
-            if number < len(columns):
-                column = columns[number]
-            elif whole:
-                status = WIDER
+            if number > widest:
+                status = TOO_WIDE
                 break
-            else:
-                column = -1
+            previous = number
+            column = columns[number] if number < len(columns) else -1
             kind, value, at = _parse_number(text, at + 1)
             if kind == 0:
                 if column >= 0:
@@ -118,23 +112,14 @@ def parse_lines(text, end, columns, whole, most, features, labels, runs, hard, s
             else:
                 status = BAD_VALUE
                 break
-        highest = max(highest, previous)
         if status != DONE:
-            if status < BAD_LABEL:
-                at, left = start, left_before  # a run that begins here is recorded twice, which does no harm
             break
+        highest = max(highest, previous)
         labels[row] = label
         row += 1
         line += 1
         at = _line_end(text, at) + 1
-    state[AT] = at
-    state[ROW] = row
-    state[LINE] = line
-    state[RUNS] = run
-    state[HARD] = left
-    state[HIGHEST] = highest
-    state[TOKEN] = token if status >= BAD_LABEL else 0
-    return status
+    return status, token, line, row, run, left, highest
 
 
 @kernel
