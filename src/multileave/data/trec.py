@@ -10,12 +10,11 @@ rank column is ignored. A document that is not in a run was not returned.
 
 import gzip
 import hashlib
-import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -94,35 +93,29 @@ def read_runs(paths: Sequence[str | Path], qrels: str | Path, *, unjudged: int =
 def read_run(path: str | Path) -> dict[str, list[str]]:
     """Read a run file, .gz or not: the documents of each topic, best first."""
     scores: dict[str, dict[str, float]] = {}
-    with _open(path) as lines:
-        for found in _parsed(path, lines, "read_trec_run", "topic Q0 document rank score tag"):
-            documents = scores.setdefault(found.query_id, {})
-            if found.doc_id in documents:
-                raise DataError(
-                    f"{path}, line {lines.number}: document {found.doc_id!r} is listed twice for topic "
-                    f"{found.query_id!r}; expected once. Remove the duplicate."
-                )
-            if math.isnan(found.score):
-                raise DataError(f"{path}, line {lines.number}: the score is not a number.")
-            documents[found.doc_id] = found.score
-    if not scores:
-        raise DataError(f"{path} is empty; expected lines of topic Q0 document rank score tag.")
+    for number, found in _parsed(path, "read_trec_run", "topic Q0 document rank score tag"):
+        documents = scores.setdefault(found.query_id, {})
+        if found.doc_id in documents:
+            raise DataError(
+                f"{path}, line {number}: document {found.doc_id!r} is listed twice for topic {found.query_id!r}; "
+                "expected once. Remove the duplicate."
+            )
+        if math.isnan(found.score):
+            raise DataError(f"{path}, line {number}: the score is not a number.")
+        documents[found.doc_id] = found.score
     return {topic: _best_first(documents) for topic, documents in scores.items()}
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """Read a qrels file, .gz or not: the grades of each topic's documents."""
     grades: dict[str, dict[str, int]] = {}
-    with _open(path) as lines:
-        for found in _parsed(path, lines, "read_trec_qrels", "topic iteration document grade"):
-            known = grades.setdefault(found.query_id, {}).setdefault(found.doc_id, found.relevance)
-            if known != found.relevance:
-                raise DataError(
-                    f"{path}, line {lines.number}: document {found.doc_id!r} has grade {found.relevance} for topic "
-                    f"{found.query_id!r} here and {known} before. Keep one."
-                )
-    if not grades:
-        raise DataError(f"{path} is empty; expected lines of topic iteration document grade.")
+    for number, found in _parsed(path, "read_trec_qrels", "topic iteration document grade"):
+        known = grades.setdefault(found.query_id, {}).setdefault(found.doc_id, found.relevance)
+        if known != found.relevance:
+            raise DataError(
+                f"{path}, line {number}: document {found.doc_id!r} has grade {found.relevance} for topic "
+                f"{found.query_id!r} here and {known} before. Keep one."
+            )
     return grades
 
 
@@ -211,48 +204,42 @@ def fingerprint(path: str | Path) -> str:
         raise _unreadable(path, error) from error
 
 
-class _NumberedLines(io.TextIOBase):
-    """Lines of a file, and the number of the last one read."""
+class _NumberedLines:
+    """Lines of a file, and the last one read with its number."""
 
-    def __init__(self, file: TextIO) -> None:
-        self.file = file
-        self.number = 0
-        self.line = ""
+    read = None  # by this attribute, ir-measures tells a file from a path
 
-    def __next__(self) -> str:  # type: ignore[override]
-        self.number += 1
-        self.line = next(self.file)
-        return self.line
+    def __init__(self, file: Iterable[str]) -> None:
+        self.file, self.number, self.line = file, 0, ""
 
-    def close(self) -> None:
-        self.file.close()
-        super().close()
+    def __iter__(self) -> Iterator[str]:
+        for line in self.file:
+            self.number += 1
+            self.line = line
+            yield line
 
 
-def _open(path: str | Path) -> _NumberedLines:
-    opened = gzip.open if str(path).endswith(".gz") else open
-    try:
-        return _NumberedLines(opened(path, "rt", encoding="utf-8"))
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _parsed(path: str | Path, lines: _NumberedLines, reader: str, expected: str) -> Iterator[Any]:
-    """Yield what ir-measures reads; an invalid line raises an error with its number."""
+def _parsed(path: str | Path, reader: str, expected: str) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each line and what ir-measures reads in it; an invalid line raises an error."""
     try:
         import ir_measures
     except ImportError as error:
         raise MissingExtra("TREC files are read by ir-measures: pip install 'multileave[study]'") from error
+    opened = gzip.open if str(path).endswith(".gz") else open
     try:
-        yield from getattr(ir_measures, reader)(lines)
-    except DataError:
-        raise
+        with opened(path, "rt", encoding="utf-8") as file:
+            lines = _NumberedLines(file)
+            found = None
+            for found in getattr(ir_measures, reader)(lines):
+                yield lines.number, found
     except ValueError as error:
-        found = lines.line.strip()
-        found = found if len(found) <= 60 else found[:57] + "..."
-        raise DataError(f"{path}, line {lines.number}: found {found!r}, expected {expected}. {error}.") from error
+        shown = lines.line.strip()
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        raise DataError(f"{path}, line {lines.number}: found {shown!r}, expected {expected}. {error}.") from error
     except (OSError, EOFError) as error:
         raise _unreadable(path, error) from error
+    if found is None:
+        raise DataError(f"{path} is empty; expected lines of {expected}.")
 
 
 def _best_first(scores: Mapping[str, float]) -> list[str]:

@@ -1,7 +1,7 @@
 """The report of a study: tables, figures, and one HTML page with all of it and the settings.
 
 The page is a single file with embedded figures; it loads nothing and runs no script. All text from outside (names of
-methods, data sets, settings) is escaped. It is built without a template engine, which studies otherwise do not need.
+methods, data sets, settings) is escaped.
 """
 
 import base64
@@ -9,19 +9,17 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
+from multileave.errors import MissingExtra
 from multileave.stats import Verdict
 from multileave.study.plots import error_figure, power_figure, require_matplotlib, save
 from multileave.study.power import LEVEL, POWER
 from multileave.study.results import RunResult, main_truth, write_aside
 from multileave.study.summaries import BASE, Summary, summarise
 from multileave.study.systems import RunComparison
-from multileave.study.table_formats import FLOOR, MARKS, Cell, Table, to_csv, to_latex, to_markdown
+from multileave.study.table_formats import FLOOR, MARKS, Table, to_csv, to_latex, to_markdown
 from multileave.study.tables import TRUTHS, make_tables
 from multileave.version import __version__
 
@@ -128,106 +126,32 @@ def html_page(
     verdicts: Mapping[str, Verdict] | None = None,
 ) -> str:
     """Return the page as one HTML document, with tables and pictures grouped by number of rankers."""
-    title = _text(settings.get("title", "Study of comparison methods"))
-    parts = [_introduction(summaries), *([_html_verdicts(verdicts)] if verdicts else [])]
-    numbers = sorted({summary.rankers for summary in summaries})
-    for rankers in numbers:
-        parts.append(f'<section>\n<h2 id="rankers-{rankers}">{rankers} rankers</h2>')
-        noted: set[str] = set()
-        for number, table in enumerate(table for table in tables if table.rankers == rankers):
-            parts.append(_html_table(table))
-            if table.notes not in noted:
-                noted.add(table.notes)
-                parts.append(f'<p class="note">{_text(table.notes)}</p>')
-            if number == 0:
-                parts += map(_html_picture, pictures.get(rankers, ()))
-        parts.append("</section>")
-    parts.append(_made_by({key: value for key, value in settings.items() if key not in ("title", "command")}, command))
-    page = Template((files("multileave.study") / "report.html").read_text(encoding="utf-8"))
-    return page.substitute(title=title, body="\n".join(parts), version=escape(__version__))
+    try:
+        from jinja2 import Environment, PackageLoader
+    except ImportError as error:
+        raise MissingExtra("The report needs Jinja, which is missing: pip install 'multileave[study]'") from error
 
-
-def _introduction(summaries: Sequence[Summary]) -> str:
-    impressions = sum(summary.runs * summary.impressions for summary in summaries)
-    methods = list(dict.fromkeys(summary.method for summary in summaries))
-    users = list(dict.fromkeys(summary.user.replace("_", " ") for summary in summaries))
-    datasets = list(dict.fromkeys(summary.dataset for summary in summaries))
+    page = Environment(loader=PackageLoader("multileave.study", ""), autoescape=True, trim_blocks=True)
+    page.filters |= {"shown": _shown, "base64": lambda data: base64.b64encode(data).decode("ascii")}
     runs = sum(summary.runs for summary in summaries)
-    facts = {
-        "Data": ", ".join(datasets),
-        "Methods": ", ".join(methods),
-        "Users": ", ".join(users),
-        "Runs": f"{runs:,}, with {impressions:,} impressions in total",
-    }
-    items = "".join(f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
-    return f'<dl class="facts">{items}</dl>'
-
-
-def _html_verdicts(verdicts: Mapping[str, Verdict]) -> str:
-    said = "".join(
-        f"<p><strong>{_text(name)}</strong>: {_text(verdict.sentence)}.</p>\n" for name, verdict in verdicts.items()
-    )
-    warnings = dict.fromkeys(warning for verdict in verdicts.values() for warning in verdict.warnings)
-    noted = "".join(f'<p class="note">Warning: {_text(warning)}</p>\n' for warning in warnings)
-    return f'<section>\n<h2 id="verdict">Verdict</h2>\n{said}{noted}</section>'
-
-
-def _html_table(table: Table) -> str:
-    name = _text(table.name)
-    head = "".join(f'<th scope="col">{_text(column)}</th>' for column in table.columns)
-    bodies = []
-    for section in table.sections:
-        lines = []
-        if section.heading:
-            heading = (
-                f'<th scope="rowgroup" colspan="{len(table.columns) + 1}"><span>{_text(section.heading)}</span></th>'
-            )
-            lines.append(f'<tr class="heading">{heading}</tr>')
-        for row in section.rows:
-            cells = "".join(f"<td>{_html_cell(cell, table.reference)}</td>" for cell in row.cells)
-            lines.append(f'<tr><th scope="row">{_text(row.name)}</th>{cells}</tr>')
-        bodies.append("<tbody>\n" + "\n".join(lines) + "\n</tbody>")
-    kind = "errors" if table.columns[-1] == FLOOR else "plain"
-    return (
-        f'<div class="scroll" role="region" aria-labelledby="{name}" tabindex="0">\n'
-        f'<table class="{kind}">\n<caption id="{name}"><span>{_text(table.caption)}</span></caption>\n'
-        f"<thead><tr><td></td>{head}</tr></thead>\n{''.join(bodies)}\n</table>\n</div>"
-    )
-
-
-def _html_cell(cell: Cell, reference: str) -> str:
-    text = f"<strong>{_text(cell.text)}</strong>" if cell.bold else _text(cell.text)
-    if cell.aside:
-        text += f" <small>({_text(cell.aside)})</small>"
-    if cell.mark:
-        meaning = escape(f"{reference} {MARKS[cell.mark]}", quote=True)
-        text += f' <span class="mark" role="img" aria-label="{meaning}" title="{meaning}">{_text(cell.mark)}</span>'
-    return text
-
-
-def _html_picture(picture: Picture) -> str:
-    data = base64.b64encode(picture.svg).decode("ascii")
-    size = f"min-width: {0.7 * picture.width:.2f}in; max-width: {1.5 * picture.width:.2f}in"
-    return (
-        '<figure>\n<div class="scroll" role="region" aria-label="Figure" tabindex="0">'
-        f'<img src="data:image/svg+xml;base64,{data}" style="{size}" alt="{_text(picture.alternative)}"></div>\n'
-        f"<figcaption>{_text(picture.caption)}</figcaption>\n</figure>"
-    )
-
-
-def _made_by(settings: Mapping[str, Any], command: Sequence[str] | str | None) -> str:
-    rows = "\n".join(
-        f'<tr><th scope="row">{_text(str(key))}</th><td>{_text(_shown(value))}</td></tr>'
-        for key, value in settings.items()
-    )
-    line = command if isinstance(command, str) else shlex.join(map(str, command)) if command else ""
-    shown = f"<pre><code>{_text(line)}</code></pre>" if line else ""
-    return (
-        '<section>\n<h2 id="made-by">Settings</h2>\n'
-        f"<p>multileave {escape(__version__)}</p>\n{shown}\n"
-        '<div class="scroll" role="region" aria-label="Settings" tabindex="0">\n'
-        f'<table class="settings">\n<caption><span>All settings</span></caption>\n<tbody>\n{rows}\n</tbody>\n</table>\n'
-        "</div>\n</section>"
+    impressions = sum(summary.runs * summary.impressions for summary in summaries)
+    return page.get_template("report.html").render(
+        version=__version__,
+        title=settings.get("title", "Study of comparison methods"),
+        facts={
+            "Data": list(dict.fromkeys(summary.dataset for summary in summaries)),
+            "Methods": list(dict.fromkeys(summary.method for summary in summaries)),
+            "Users": list(dict.fromkeys(summary.user.replace("_", " ") for summary in summaries)),
+            "Runs": f"{runs:,}, with {impressions:,} impressions in total",
+        },
+        verdicts=verdicts or {},
+        warnings=dict.fromkeys(warning for verdict in (verdicts or {}).values() for warning in verdict.warnings),
+        tables=tables,
+        pictures=pictures,
+        marks=MARKS,
+        floor=FLOOR,
+        command=command if isinstance(command, str) else shlex.join(map(str, command or ())),
+        settings={key: value for key, value in settings.items() if key not in ("title", "command")},
     )
 
 
@@ -236,7 +160,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple) and not any(isinstance(part, list | tuple | Mapping) for part in value):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _text(text: str) -> str:
-    return escape(str(text), quote=True)
