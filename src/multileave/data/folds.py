@@ -9,8 +9,8 @@ the three files without folds, and may lack vali.
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from multileave.data.catalogue import CATALOGUE, DataSet, get_dataset
 from multileave.data.letor import Fold
@@ -18,14 +18,20 @@ from multileave.data.svmlight import read_files
 from multileave.errors import DataError
 
 PARTS = {
-    "train": ("train", "training", "trainset", "trainingset"),
-    "vali": ("vali", "valid", "validation", "validationset"),
-    "test": ("test", "testset"),
+    **dict.fromkeys(("train", "training", "trainset", "trainingset"), "train"),
+    **dict.fromkeys(("vali", "valid", "validation", "validationset"), "vali"),
+    **dict.fromkeys(("test", "testset"), "test"),
 }
+FILE = re.compile(rf"({'|'.join(PARTS)})\.txt(|\.gz|\.xz)")
+FOLD = re.compile(r"fold[ _-]?0*([1-9]\d*)")
 NORMALISED = "querylevelnorm"
+BETWEEN = (NORMALISED, "gov")  # gov holds LETOR 3.0's six
+
+StrPath = str | os.PathLike[str]
+Parts = dict[str, Path]
 
 
-def load_fold(directory: str | os.PathLike[str], dataset: str | DataSet, fold: int = 1, *, cache: bool = True) -> Fold:
+def load_fold(directory: StrPath, dataset: str | DataSet, fold: int = 1, *, cache: bool = True) -> Fold:
     """Read a fold of a data set, with the features that serve as rankers.
 
     directory: the folder that holds the data sets.
@@ -34,124 +40,91 @@ def load_fold(directory: str | os.PathLike[str], dataset: str | DataSet, fold: i
     cache: keep the parsed data on disk, so that the next read is instant.
     """
     wanted = _resolve(directory, dataset)
-    folder = _folder(directory, wanted)
-    paths = _files(folder, wanted, fold)
+    paths = _files(*_folds(directory, wanted), wanted, fold)
     everything, ends = read_files(paths, features=wanted.rankers, grades=wanted.grades, cache=cache)
     queries = ends[-2]
     users, heldout = everything.part(0, queries), everything.part(queries, len(everything))
     return Fold(wanted.name, fold, users, heldout, everything.numbers)
 
 
-def available(directory: str | os.PathLike[str]) -> tuple[DataSet, ...]:
+def available(directory: StrPath) -> tuple[DataSet, ...]:
     """Return the data sets of the catalogue that a folder holds."""
-    _check_directory(directory)
-    return tuple(known for known in CATALOGUE if _found(directory, known) is not None)
+    return tuple(known for known in CATALOGUE if _find(directory, known))
 
 
-def fold_numbers(directory: str | os.PathLike[str], dataset: str | DataSet) -> tuple[int, ...]:
+def fold_numbers(directory: StrPath, dataset: str | DataSet) -> tuple[int, ...]:
     """Return the numbers of a data set's folds: those it should have, or those in its folder."""
     wanted = _resolve(directory, dataset)
-    folder = _folder(directory, wanted)
+    _, folds = _folds(directory, wanted)
     if wanted.folds is not None:
         return tuple(range(1, wanted.folds + 1))
-    return tuple(sorted(_fold_folders(folder))) or (1,)
+    return tuple(sorted(number for number in folds if number)) or (1,)
 
 
-def _resolve(directory: str | os.PathLike[str], dataset: str | DataSet) -> DataSet:
+def _resolve(directory: StrPath, dataset: str | DataSet) -> DataSet:
     if isinstance(dataset, DataSet):
         return dataset
-    _check_directory(directory)
     try:
         return get_dataset(dataset)
     except DataError:
         own = DataSet(dataset)
-        if _found(directory, own) is None:
+        if not _find(directory, own):
             raise
         return own
 
 
-def _check_directory(directory: str | os.PathLike[str]) -> None:
-    if not Path(directory).is_dir():
-        raise DataError(f"{os.fspath(directory)!r} is not a folder. Name one that holds data sets.")
-
-
-def _folder(directory: str | os.PathLike[str], dataset: DataSet) -> Path:
-    """Return the folder of a data set, the one that holds its folds."""
-    _check_directory(directory)
-    found = _found(directory, dataset)
-    if found is None:
+def _folds(directory: StrPath, dataset: DataSet) -> tuple[Path, dict[int, Parts]]:
+    """Return the folder of a data set, and the files in it by fold, or by 0 if they are not in folds."""
+    found = _find(directory, dataset)
+    if not found:
         raise DataError(
             f"The data set {dataset.name} is not in {os.fspath(directory)!r}; expected a folder "
             f"{os.path.join(directory, dataset.name)!r} with Fold1 or train.txt."
         )
+    return next(iter(found.items()))
+
+
+def _find(directory: StrPath, dataset: DataSet) -> dict[Path, dict[int, Parts]]:
+    """Return all folders of a data set with their files, as `_folds` returns the first."""
+    if not Path(directory).is_dir():
+        raise DataError(f"{os.fspath(directory)!r} is not a folder. Name one that holds data sets.")
+    names = {name.lower() for name in (dataset.name, *dataset.spellings)}
+    found: dict[Path, dict[int, Parts]] = {}
+    for path, folders, files in os.walk(directory, onerror=_fail_to_list, followlinks=True):
+        folders[:] = sorted(f for f in folders if f.lower() in (*names, *BETWEEN) or FOLD.fullmatch(f.lower()))
+        place, parts = Path(path), _parts(Path(path), files)
+        fold = FOLD.fullmatch(place.name.lower())
+        holder = place.parent if fold else place
+        named = holder.parent if holder.name.lower() == NORMALISED else holder
+        if named.resolve().name.lower() in names and (fold or parts):
+            found.setdefault(holder, {})[int(fold[1]) if fold else 0] = parts
     return found
 
 
-def _found(directory: str | os.PathLike[str], dataset: DataSet) -> Path | None:
-    names = {name.lower() for name in (dataset.name, *dataset.spellings)}
-    for parent in _parents(Path(directory)):
-        within = [child for child in _folders(parent) if child.name.lower() in names]
-        for folder in [*within, *([parent] if parent.resolve().name.lower() in names else [])]:
-            normalised = [child for child in _folders(folder) if child.name.lower() == NORMALISED]
-            for place in (folder, *normalised):
-                if _fold_folders(place) or any(_file(place, part) for part in PARTS):
-                    return place
-    return None
+def _fail_to_list(error: OSError) -> NoReturn:
+    raise DataError(f"{error.filename!r} cannot be read: {error.strerror}.") from None
 
 
-def _parents(directory: Path) -> Iterator[Path]:
-    """Yield the folders that may contain a data set's folder."""
-    yield directory
-    for child in _folders(directory):
-        if child.name.lower() == NORMALISED:
-            yield child
-        elif child.name.lower() == "gov":  # LETOR 3.0's six
-            yield child
-            yield from (inner for inner in _folders(child) if inner.name.lower() == NORMALISED)
+def _parts(place: Path, files: list[str]) -> Parts:
+    """Return the file of each part, uncompressed if there are several."""
+    matches = [match for name in files if (match := FILE.fullmatch(name.lower()))]
+    of_name = {name.lower(): place / name for name in sorted(files, reverse=True)}
+    worst_first = sorted(matches, key=lambda match: (match[2], match[0]), reverse=True)
+    return {PARTS[match[1]]: of_name[match[0]] for match in worst_first}
 
 
-def _folders(folder: Path) -> list[Path]:
-    return [child for child in _children(folder) if child.is_dir()]
-
-
-def _children(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        raise DataError(f"{str(folder)!r} cannot be read: {error.strerror}.") from None
-
-
-def _fold_folders(folder: Path) -> dict[int, Path]:
-    matches = ((re.fullmatch(r"fold[ _-]?0*([1-9]\d*)", child.name.lower()), child) for child in _folders(folder))
-    return {int(match[1]): child for match, child in matches if match}
-
-
-def _file(folder: Path, part: str) -> Path | None:
-    """Return the file of a part, uncompressed if there are several."""
-    endings = ("", ".gz", ".xz")
-    names = {f"{name}.txt{ending}": endings.index(ending) for name in PARTS[part] for ending in endings}
-    found = [child for child in _children(folder) if child.name.lower() in names and child.is_file()]
-    return min(found, key=lambda child: (names[child.name.lower()], child.name), default=None)
-
-
-def _files(folder: Path, dataset: DataSet, fold: int) -> list[Path]:
+def _files(folder: Path, folds: dict[int, Parts], dataset: DataSet, fold: int) -> list[Path]:
     """Return the files of a fold: train, vali if there is one, and test."""
-    folders = _fold_folders(folder)
-    if fold in folders:
-        place = folders[fold]
-    elif not folders and fold == 1 and dataset.folds is None:
-        place = folder
-    else:
-        has = f"Its folder has {', '.join(f'Fold{number}' for number in sorted(folders)) or 'no folds'}."
+    numbers = sorted(number for number in folds if number)
+    without = not numbers and fold == 1 and dataset.folds is None
+    if fold not in numbers and not without:
+        has = f"Its folder has {', '.join(f'Fold{number}' for number in numbers) or 'no folds'}."
         raise DataError(f"{dataset.name} has no fold {fold}; expected a folder {str(folder / f'Fold{fold}')!r}. {has}")
-    paths = []
-    for part in PARTS:
-        path = _file(place, part)
-        if path is not None:
-            paths.append(path)
-        elif part != "vali" or dataset.folds is not None:
+    parts = folds[0 if without else fold]
+    for part in ("train", "vali", "test"):
+        if part not in parts and (part != "vali" or dataset.folds is not None):
             raise DataError(
-                f"Fold {fold} of {dataset.name} lacks its {part} file; expected {str(place / part) + '.txt'!r}, or the "
-                "same with .gz or .xz."
+                f"Fold {fold} of {dataset.name} lacks its {part} file; expected "
+                f"{str(folder / ('' if without else f'Fold{fold}') / part) + '.txt'!r}, or the same with .gz or .xz."
             )
-    return paths
+    return [parts[part] for part in ("train", "vali", "test") if part in parts]
