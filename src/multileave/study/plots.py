@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.5, 1.5)))
-FLOOR = "#666666"
+FLOOR_LINE: dict[str, Any] = {"color": "#666666", "linestyle": (0, (3, 2)), "linewidth": 0.9}
 
 MARKERS_PER_LINE = 6
 # Inches. Three panels fill the width of a page, one the width of a column.
@@ -83,12 +83,12 @@ def error_figure(results: Iterable[RunResult], rankers: int, *, truth: str | Non
     chosen = _chosen(results, rankers)
     known = truth or main_truth(chosen)
 
-    def panel(axes: "Axes", runs: list[RunResult], methods: list[str]) -> tuple[dict[str | None, Any], float]:
-        drawn = _panel(axes, runs, methods, known)
+    def panel(axes: "Axes", runs: list[RunResult], styles: dict[str, dict[str, Any]]) -> float:
         _dress(axes, chosen[0].impressions)
-        return drawn
+        return _draw_errors(axes, runs, styles, known)
 
-    return _figure(chosen, panel, "impressions", "binary error", floor=known == "heldout")
+    drawn = {"linewidth": 1.2, "markersize": 3.6}
+    return _figure(chosen, panel, "impressions", "binary error", drawn, floor=known == "heldout")
 
 
 def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = POWER, level: float = LEVEL) -> "Figure":
@@ -104,29 +104,23 @@ def power_figure(results: Iterable[RunResult], rankers: int, *, power: float = P
 
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    def panel(axes: "Axes", runs: list[RunResult], methods: list[str]) -> tuple[dict[str | None, Any], float]:
-        handles: dict[str | None, Any] = {}
-        of_method = gather(runs, lambda result: result.method)
-        for number, method in enumerate(methods):
-            if method not in of_method:
-                continue
-            quality = 100.0 * pages_of(of_method[method]).get("ndcg_to_mean", math.nan)
-            needed = [n for run in of_method[method] for n in verdicts_of(run, power, level)]
+    def panel(axes: "Axes", runs: list[RunResult], styles: dict[str, dict[str, Any]]) -> float:
+        for method, of_method in gather(runs, lambda result: result.method).items():
+            quality = 100.0 * pages_of(of_method).get("ndcg_to_mean", math.nan)
+            needed = [n for run in of_method for n in verdicts_of(run, power, level)]
             middle, low, high = quartiles([min(n, 1e12) for n in needed])
-            handles[method] = axes.errorbar(
-                [quality], [middle], yerr=[[middle - low], [high - middle]],
-                color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], markersize=5.5,
-                elinewidth=0.7, capsize=1.5, linestyle="none", markeredgecolor="white", markeredgewidth=0.4,
-            )  # fmt: skip
-        axes.axvline(100.0, color=FLOOR, linestyle=(0, (3, 2)), linewidth=0.7, zorder=0.5)
+            errors = [[middle - low], [high - middle]]
+            axes.errorbar([quality], [middle], yerr=errors, elinewidth=0.7, capsize=1.5, **styles[method])
+        axes.axvline(100.0, zorder=0.5, **FLOOR_LINE)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         _plain_axes(axes)
-        return handles, math.nan
+        return math.nan
 
     across = "NDCG of the pages shown, % of the mean of the rankers' own"
-    return _figure(chosen, panel, across, "impressions to a verdict", floor=False)
+    drawn = {"linestyle": "none", "markersize": 5.5, "markevery": None}
+    return _figure(chosen, panel, across, "impressions to a verdict", drawn, floor=False)
 
 
 def _chosen(results: Iterable[RunResult], rankers: int) -> list[RunResult]:
@@ -138,22 +132,28 @@ def _chosen(results: Iterable[RunResult], rankers: int) -> list[RunResult]:
 
 def _figure(
     chosen: list[RunResult],
-    panel: "Callable[[Axes, list[RunResult], list[str]], tuple[dict[str | None, Any], float]]",
+    panel: "Callable[[Axes, list[RunResult], dict[str, dict[str, Any]]], float]",
     across: str,
     up: str,
+    drawn: dict[str, Any],
     *,
     floor: bool,
 ) -> "Figure":
-    """Return panels below a legend; panel draws one and returns its handles and its upper limit."""
+    """Return panels below a legend.
+
+    panel: draws one in the methods' styles, and returns its upper limit or NaN. drawn: properties of all methods.
+    """
     require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     names = row_names(result.dataset for result in chosen)
     cells = gather(chosen, lambda result: (names[result.dataset], result.user))
     rows = list(dict.fromkeys(names.values()))
     users = list(dict.fromkeys(result.user for result in chosen))
     methods = list(dict.fromkeys(result.method for result in chosen))
+    styles = {method: _style(number, len(methods)) | drawn for number, method in enumerate(methods)}
 
     with matplotlib.rc_context(STYLE):
         width = max(LEFT + PANEL[0] * len(users), LEAST_WIDTH)
@@ -162,17 +162,14 @@ def _figure(
         legend = LEGEND_LINE * math.ceil(len(labels) / columns)
         figure = Figure(figsize=(width, BELOW + PANEL[1] * len(rows) + legend), layout="constrained")
         grid = figure.subplots(len(rows), len(users), sharex=True, sharey="row", squeeze=False)
-        handles: dict[str | None, Any] = {}
         for i, name in enumerate(rows):
             tops = []
             for j, user in enumerate(users):
                 axes: Axes = grid[i, j]
                 if (name, user) in cells:
-                    drawn, top = panel(axes, cells[name, user], methods)
-                    handles |= drawn
-                    tops.append(top)
+                    tops.append(panel(axes, cells[name, user], styles))
                 else:
-                    axes.text(0.5, 0.5, "no runs", ha="center", va="center", color=FLOOR, transform=axes.transAxes)
+                    axes.text(0.5, 0.5, "no runs", ha="center", va="center", color="#666666", transform=axes.transAxes)
                 if i == 0:
                     axes.set_title(_line(user.replace("_", " ")), fontstyle="italic")
             if not math.isnan(max(tops, default=math.nan)):
@@ -180,7 +177,7 @@ def _figure(
             grid[i, 0].set_ylabel("\n".join([*textwrap.wrap(name, 26), up]))
         figure.supxlabel(across, fontsize=8.0)
         figure.legend(
-            [*(handles[method] for method in methods), *([handles[None]] if floor else [])],
+            [Line2D([], [], **style) for style in (*styles.values(), FLOOR_LINE)][: len(labels)],
             labels,
             loc="outside upper center",
             ncols=columns,
@@ -191,6 +188,18 @@ def _figure(
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # so that the layout is the same in each format
     return figure
+
+
+def _style(number: int, methods: int) -> dict[str, Any]:
+    """Return how one of the methods is drawn, as Matplotlib's properties."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.4,
+        "markevery": (number / methods / MARKERS_PER_LINE, 1.0 / MARKERS_PER_LINE),  # lines do not share markers
+    }
 
 
 def save(figure: "Figure", form: str) -> bytes:
@@ -204,46 +213,24 @@ def save(figure: "Figure", form: str) -> bytes:
     return out.getvalue()
 
 
-def _panel(axes: "Axes", runs: list[RunResult], methods: list[str], truth: str) -> tuple[dict[str | None, Any], float]:
-    """Draw one data set and user; return the lines by method (the floor by None), and the upper limit."""
-    handles: dict[str | None, Any] = {}
+def _draw_errors(axes: "Axes", runs: list[RunResult], styles: dict[str, dict[str, Any]], truth: str) -> float:
+    """Draw one data set and user; return the upper limit."""
     top = 0.0
-    of_method = gather(runs, lambda result: result.method)
-    for number, method in enumerate(methods):
-        if method not in of_method:
-            continue
+    for method, of_method in gather(runs, lambda result: result.method).items():
         x = np.array(runs[0].impressions)
-        centre, half = curve(of_method[method], truth)
+        centre, half = curve(of_method, truth)
         shown = x > 0  # a logarithmic axis has no 0
         x, centre, half = x[shown], centre[shown], half[shown]
-        colour = COLOURS[number % len(COLOURS)]
-        axes.fill_between(x, centre - half, centre + half, color=colour, alpha=0.15, linewidth=0.0)
-        (handles[method],) = axes.plot(
-            x,
-            centre,
-            color=colour,
-            linestyle=DASHES[number // len(COLOURS) % len(DASHES)],
-            linewidth=1.2,
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=3.6,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            markevery=_marked(len(x), number, len(methods)),
-        )
+        style = styles[method]
+        axes.fill_between(x, centre - half, centre + half, color=style["color"], alpha=0.15, linewidth=0.0)
+        axes.plot(x, centre, **style)
         settled = x >= x[-1] / 100  # errors after the first few impressions would flatten the rest
         top = max(top, float(centre[settled].max(initial=0.0)))
     if truth == "heldout":
         floor = mean_floor(runs) or 0.0
-        handles[None] = axes.axhline(floor, color=FLOOR, linestyle=(0, (3, 2)), linewidth=0.9, zorder=1.5)
+        axes.axhline(floor, zorder=1.5, **FLOOR_LINE)
         top = max(top, floor)
-    return handles, min(max(1.25 * top, 0.1), 1.02)
-
-
-def _marked(points: int, number: int, methods: int) -> list[int]:
-    """Return the points with a marker, spread over a line and shifted so that lines do not share them."""
-    step = max(points / MARKERS_PER_LINE, 1.0)
-    places = (step * (i + number / methods) for i in range(MARKERS_PER_LINE))
-    return sorted({int(place) for place in places if place < points})
+    return min(max(1.25 * top, 0.1), 1.02)
 
 
 def _dress(axes: "Axes", impressions: tuple[int, ...]) -> None:
