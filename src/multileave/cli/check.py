@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.loading import Load, load
-from multileave.cli.printing import print_json, table_console
+from multileave.cli.printing import print_json, progress, table_console
 
 if TYPE_CHECKING:
     from multileave.theory import Finding, Report
@@ -73,20 +73,11 @@ def check(
 @contextmanager
 def _progress() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
     """Show progress on stderr; yield a function that adds a bar for a method and returns its callback."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description:<24}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
+    left = TimeRemainingColumn(elapsed_when_finished=True)
     # Without a refresh thread, as the check forks.
-    with Progress(
-        *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
-    ) as bar:
+    with progress("{task.description:<24}", BarColumn(), MofNCompleteColumn(), left, auto_refresh=False) as bar:
 
         def watch(name: str) -> Callable[[int, int], None]:
             task = bar.add_task(name, total=None)

@@ -5,7 +5,7 @@ import contextlib
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,16 +141,11 @@ async def _start(http: "httpx.AsyncClient", rankers: tuple[str, ...]) -> int:
 
 
 async def _searches(client: "AsyncClient", traffic: _Traffic, ends: float) -> None:
-    async for _ in _beats(TOGETHER / RATE, ends):
-        await traffic.search(client)
-
-
-async def _beats(every: float, ends: float) -> AsyncIterator[None]:
-    """Yield at this interval until a time."""
+    """Let users search at regular intervals until a time."""
     following = time.monotonic()
     while (now := time.monotonic()) < ends:
-        yield
-        following = max(following + every, now)
+        await traffic.search(client)
+        following = max(following + TOGETHER / RATE, now)
         await asyncio.sleep(max(following - time.monotonic(), 0.0))
 
 

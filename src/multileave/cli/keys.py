@@ -1,7 +1,6 @@
 """multileave keys: the API keys of a service."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -71,16 +70,11 @@ def revoke(
         typer.echo(f"Key {number} revoked.")
 
 
-@contextmanager
-def _service(db: str | None) -> "Iterator[Service]":
+def _service(db: str | None) -> "closing[Service]":
     from multileave.live.service import Service
     from multileave.live.settings import Settings
 
-    service = Service(Settings.from_environment(database=db))
-    try:
-        yield service
-    finally:
-        service.close()
+    return closing(Service(Settings.from_environment(database=db)))
 
 
 def _described(key: "Key") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
     from rich.table import Table
 
 WIDTH = 100  # of tables in a file or a pipe
@@ -39,20 +40,23 @@ def rounded_table(left: Sequence[str], right: Sequence[str] = (), *, title: str 
 
 
 @contextmanager
-def impressions_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """Show a progress bar on stderr, if that is a terminal; yield what moves it: (done, total, what is going on)."""
+def progress(*columns: "str | ProgressColumn", **options: Any) -> "Iterator[Progress]":
+    """Show progress in these columns on stderr, if that is a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
     console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal, **options) as bar:
+        yield bar
+
+
+@contextmanager
+def impressions_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Show a progress bar; yield what moves it: (done, total, what is going on)."""
+    from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
+
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    with progress(BarColumn(), TaskProgressColumn(), "{task.fields[rate]}", left, "{task.description}") as bar:
         task = bar.add_task("loading data", total=None, rate="")
 
         def tell(done: int, total: int, what: str) -> None:

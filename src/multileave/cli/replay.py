@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.loading import Load, load
-from multileave.cli.printing import print_json, table_console
+from multileave.cli.printing import print_json, progress, table_console
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ WORDS = {
     "clicks_not_shown": "clicks on documents that were not shown",
     "orphan_clicks": "clicks whose impression is not in the log",
     "malformed_clicks": "malformed clicks",
+    "filtered": "rows filtered out",
+    "without_unit": "impressions without a unit, each counted as one",
+    "units_over_cap": "units over the cap, left out",
+    "late_clicks": "clicks outside the window",
+    "undated_clicks": "clicks without a time, so outside the window",
 }
 
 
@@ -175,15 +180,11 @@ def read_duration(text: str) -> timedelta:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on stderr if that is a terminal; yield the function that updates it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    """Show a progress bar; yield the function that updates it: (what is going on, done, total)."""
+    from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = SpinnerColumn(), "{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with progress(*columns) as bar:
         task = bar.add_task("finding files", total=None)
 
         def step(what: str, done: int, total: int) -> None:
@@ -262,18 +263,7 @@ def _print_report(console: "Console", found: "Replay") -> None:
     _print_health(console, [(_heading(c), v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
         console.print("No impression of the log can be inferred.")
-    rows = [(WORDS[name], count) for name, count in counts.wrong.items()]
-    rows += [
-        (words, getattr(counts, name))
-        for name, words in (
-            ("filtered", "rows filtered out"),
-            ("without_unit", "impressions without a unit, each counted as one"),
-            ("units_over_cap", "units over the cap, left out"),
-            ("late_clicks", "clicks outside the window"),
-            ("undated_clicks", "clicks without a time, so outside the window"),
-        )
-        if getattr(counts, name)
-    ]
+    rows = [(words, count) for name, words in WORDS.items() if (count := getattr(counts, name))]
     if rows:
         table = Table(box=box.ROUNDED, show_header=False)
         table.add_column(justify="right")

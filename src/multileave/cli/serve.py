@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -54,11 +55,8 @@ def _check_keys(settings: "Settings") -> bool:
     from multileave.live.service import Service
     from multileave.live.settings import is_loopback
 
-    service = Service(settings)
-    try:
+    with closing(Service(settings)) as service:
         has_keys = service.access.has_keys()
-    finally:
-        service.close()
     if not has_keys and not is_loopback(settings.host):
         raise DataError(
             f"The service would listen on {settings.host}, where others can reach it, but there are no keys yet. "

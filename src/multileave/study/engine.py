@@ -128,13 +128,7 @@ def placeholder(*arguments: Any) -> int:
     return 0
 
 
-draw = click = credit = keep = add = placeholder
-
-
-@kernel
-def keep_all(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
-    """Keep all drawn documents."""
-    return len(shown)
+draw = click = credit = add = placeholder
 
 
 @kernel
@@ -204,7 +198,7 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             quality[1] += dcg / ideals[q]
         if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
             continue
-        m = keep(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
+        m = keep_read(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
 
         for x in range(credit_reads_ranks * m):
             copy, wanted = drawn[x], ranks[shown[x]]
@@ -261,11 +255,9 @@ class Simulation:
         self.impressions = 0
         self._packed = pack(data, self.method, k) if packed is None else packed
         self._rng = seed_state(seed)
-        reads_all = self.method.reads_below is None and self.method.reads_late
         self._loop = simulate.bind(
             draw=self.method.draw_kernel,
             click=user.kernel,
-            keep=keep_all if reads_all else keep_read,
             credit=self.method.credit_kernel,
             add=ADDING[self.method.outcome],
         )
