@@ -6,7 +6,7 @@ Heavy libraries are imported inside the commands, so that help and errors appear
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -110,12 +110,5 @@ def _complain(message: str) -> int:
     return 2
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *where: object, **named: object) -> None:
     print("multileave: warning: " + " ".join(str(message).split()), file=sys.stderr)

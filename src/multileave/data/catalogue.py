@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from multileave.data.queries import check_features, check_grades
 from multileave.errors import DataError, nearest
 
 
@@ -28,14 +29,8 @@ class DataSet:
     folds: int | None = None
 
     def __post_init__(self) -> None:
-        if self.grades is not None and not 2 <= self.grades <= 256:
-            raise DataError(f"The number of grades of {self.name} is {self.grades}; expected 2 to 256.")
-        rankers = self.rankers
-        if rankers is not None and (not rankers or min(rankers) < 1 or len(set(rankers)) < len(rankers)):
-            raise DataError(
-                f"The rankers of {self.name} are {list(rankers)}; expected distinct feature numbers from 1, or None "
-                "for all."
-            )
+        check_grades(self.grades, f" of {self.name}")
+        check_features(self.rankers, f"The rankers of {self.name}")
         if not self.group:
             object.__setattr__(self, "group", self.name)
 

@@ -156,3 +156,15 @@ def check_labels(labels: Labels, grades: int) -> None:
         raise DataError(
             f"There is a label {labels.max()}; with {grades} grades labels are 0 to {grades - 1}. Use more grades."
         )
+
+
+def check_grades(grades: int | None, of: str = "") -> None:
+    """Raise an error if there cannot be so many grades; None is to be derived from the labels."""
+    if grades is not None and not 2 <= grades <= 256:
+        raise DataError(f"The number of grades{of} is {grades}; expected 2 to 256.")
+
+
+def check_features(numbers: Sequence[int] | None, what: str) -> None:
+    """Raise an error if these are not distinct numbers of features."""
+    if numbers is not None and (not numbers or min(numbers) < 1 or len(set(numbers)) < len(numbers)):
+        raise DataError(f"{what} are {list(numbers)}; expected distinct feature numbers from 1, or None for all.")

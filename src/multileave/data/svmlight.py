@@ -23,7 +23,7 @@ from multileave.data import parsing
 from multileave.data.cache import cached
 from multileave.data.letor import Letor, spans
 from multileave.data.parsing import MOST_FEATURES, MOST_NUMBER
-from multileave.data.queries import Labels
+from multileave.data.queries import Labels, check_features, check_grades
 from multileave.errors import DataError
 from multileave.outcome import Floats
 
@@ -81,10 +81,8 @@ def read_files(
     An id in two files denotes two queries.
     """
     wanted = None if features is None else tuple(features)
-    if wanted is not None and (not wanted or min(wanted) < 1 or len(set(wanted)) < len(wanted)):
-        raise DataError(f"Features are {list(wanted)}; expected distinct feature numbers from 1, or None for all.")
-    if grades is not None and not 2 <= grades <= 256:
-        raise DataError(f"The number of grades is {grades}; expected 2 to 256.")
+    check_features(wanted, "Features")
+    check_grades(grades)
     places = [Path(path) for path in paths]
     contents = [READER_VERSION, *(number for place in places for number in _stamp(place))]
 

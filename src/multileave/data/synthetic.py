@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multileave.data.letor import Fold, Letor
-from multileave.data.queries import Labels, QuerySet
+from multileave.data.queries import Labels, QuerySet, check_grades
 from multileave.errors import DataError
 from multileave.outcome import Floats
 from multileave.random import Seed, seed_state
@@ -40,7 +40,7 @@ def synthetic(
     if queries < 1:
         raise DataError(f"The number of queries is {queries}; expected at least 1.")
     sizes = _document_range(documents)
-    _check_grades(grades)
+    check_grades(grades)
     qualities = _qualities(rankers)
     random = np.random.default_rng(seed_state(seed).tolist())
     offsets = np.concatenate([[0], np.cumsum(random.integers(*sizes, size=queries))])
@@ -70,7 +70,7 @@ def synthetic_fold(
     if len(queries) != 2 or min(queries) < 1:
         raise DataError(f"Queries are {queries}; expected two positive numbers: of users, and held out.")
     sizes = _document_range(documents)
-    _check_grades(grades)
+    check_grades(grades)
     qualities = _qualities(rankers)
     random = np.random.default_rng(seed_state(seed).tolist())
     counts, labels, features = [], [], []
@@ -104,11 +104,6 @@ def _document_range(documents: int | tuple[int, int]) -> tuple[int, int]:
     if not 1 <= least <= most:
         raise DataError(f"Documents are {documents}; expected a positive number, or a minimum and a maximum.")
     return least, most + 1
-
-
-def _check_grades(grades: int) -> None:
-    if not 2 <= grades <= 256:
-        raise DataError(f"The number of grades is {grades}; expected 2 to 256.")
 
 
 def _qualities(rankers: int | Sequence[float]) -> Floats:
