@@ -225,3 +225,10 @@ def test_the_cache_gives_the_same_fold(tmp_path: Path) -> None:
         assert np.array_equal(one.features, same.features)
         assert one.qids == same.qids
         assert np.array_equal(one.rank(seed=3).rankings, same.rank(seed=3).rankings)
+
+
+@pytest.mark.parametrize("inside", ["MQ2008/Fold1", "MQ2008/QueryLevelNorm"])
+def test_a_folder_within_a_data_set_holds_none(inside: str, tmp_path: Path) -> None:
+    (tmp_path / "MQ2008/QueryLevelNorm/Fold1").mkdir(parents=True)
+    (tmp_path / "MQ2008/Fold1").mkdir()
+    assert available(tmp_path / inside) == ()

@@ -86,16 +86,17 @@ def _folds(directory: StrPath, dataset: DataSet) -> tuple[Path, dict[int, Parts]
 
 def _find(directory: StrPath, dataset: DataSet) -> dict[Path, dict[int, Parts]]:
     """Return all folders of a data set with their files, as `_folds` returns the first."""
-    if not Path(directory).is_dir():
+    root = Path(directory)
+    if not root.is_dir():
         raise DataError(f"{os.fspath(directory)!r} is not a folder. Name one that holds data sets.")
     names = {name.lower() for name in (dataset.name, *dataset.spellings)}
     found: dict[Path, dict[int, Parts]] = {}
-    for path, folders, files in os.walk(directory, onerror=_fail_to_list, followlinks=True):
+    for path, folders, files in os.walk(root, onerror=_fail_to_list, followlinks=True):
         folders[:] = sorted(f for f in folders if f.lower() in (*names, *BETWEEN) or FOLD.fullmatch(f.lower()))
         place, parts = Path(path), _parts(Path(path), files)
-        fold = FOLD.fullmatch(place.name.lower())
+        fold = FOLD.fullmatch(place.name.lower()) if place != root else None
         holder = place.parent if fold else place
-        named = holder.parent if holder.name.lower() == NORMALISED else holder
+        named = holder.parent if holder != root and holder.name.lower() == NORMALISED else holder
         if named.resolve().name.lower() in names and (fold or parts):
             found.setdefault(holder, {})[int(fold[1]) if fold else 0] = parts
     return found
