@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import os
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +233,12 @@ def test_a_folder_within_a_data_set_holds_none(inside: str, tmp_path: Path) -> N
     (tmp_path / "MQ2008/QueryLevelNorm/Fold1").mkdir(parents=True)
     (tmp_path / "MQ2008/Fold1").mkdir()
     assert available(tmp_path / inside) == ()
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"cannot be read: Permission denied"):
+        available(tmp_path)

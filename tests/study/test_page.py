@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multileave.cli import app
 from multileave.errors import DataError, MissingExtra
 from multileave.study.html_report import html_page, write_report
 from multileave.study.results import RunResult
@@ -206,6 +207,14 @@ def test_without_matplotlib_the_tables_are_there_and_the_error_says_what_to_inst
     with pytest.raises(MissingExtra, match=r"multileave\[study\]"):
         write_report(grid(), {}, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"tables.md", "tables.tex", "results.csv", "summary.json"}
+
+
+def test_without_jinja_a_study_fails_before_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "multileave.study.html_report")
+    with pytest.raises(MissingExtra, match=r"Jinja.*multileave\[study\]"):
+        app(["study", "--out", str(tmp_path / "out")], standalone_mode=False)
+    assert not (tmp_path / "out").exists()
 
 
 def test_random_users_alone_make_a_report_of_bias(tmp_path: Path) -> None:

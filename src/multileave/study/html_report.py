@@ -23,6 +23,11 @@ from multileave.study.table_formats import FLOOR, MARKS, Table, to_csv, to_latex
 from multileave.study.tables import TRUTHS, make_tables
 from multileave.version import __version__
 
+try:
+    from jinja2 import Environment, PackageLoader
+except ImportError as error:  # at once, not at the end of a long study
+    raise MissingExtra("The report needs Jinja, which is missing: pip install 'multileave[study]'") from error
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -126,11 +131,6 @@ def html_page(
     verdicts: Mapping[str, Verdict] | None = None,
 ) -> str:
     """Return the page as one HTML document, with tables and pictures grouped by number of rankers."""
-    try:
-        from jinja2 import Environment, PackageLoader
-    except ImportError as error:
-        raise MissingExtra("The report needs Jinja, which is missing: pip install 'multileave[study]'") from error
-
     page = Environment(loader=PackageLoader("multileave.study", ""), autoescape=True, trim_blocks=True)
     page.filters |= {"shown": _shown, "base64": lambda data: base64.b64encode(data).decode("ascii")}
     runs = sum(summary.runs for summary in summaries)
