@@ -36,7 +36,7 @@ from multileave.methods._lexicographic import nearest_to_origin, refine, solver_
 from multileave.methods._lexicographic_exact import exact_optimum
 from multileave.methods._parameters import check_choice, check_integer
 from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note
 from multileave.random import below, uniform
 
 MOST_LISTS = 4096
@@ -336,7 +336,7 @@ class Optimized(Method):
             2 * most + rankers + documents * rankers + most * length * rankers + floats,
         )
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, no note, probability)."""
         chances = dict(islice(possible_lists(rankings, k), MOST_LISTS + 1))
         samples, count = self.most_lists, len(chances)
@@ -386,8 +386,6 @@ class Optimized(Method):
         rank = ranking.index(document) + 1 if document in ranking else len(ranking) + 1
         return Fraction(1, rank) if self.credit == "inverse" else Fraction(-rank)
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return every ranker's credit for the clicked documents."""
         return [sum((self._credit(r, drawn[x]) for x in clicks), Fraction(0)) for r in rankings]
