@@ -1,11 +1,7 @@
 """theory.check: decides all instances of a size, or searches when there are too many."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from typing import TypeAlias
 
 from multileave.errors import MethodError
@@ -22,13 +18,10 @@ from multileave.theory.findings import Counterexample, Finding, Report
 from multileave.theory.instances import instances, returned_lists
 from multileave.theory.proofs import proved
 from multileave.theory.property_table import SIMULATED_DRAWS, make_table
+from multileave.theory.search import INDEPENDENT, RANK_ONLY, Progress, in_processes, search_report
 from multileave.theory.users import PRESETS, User, as_user
 
-INDEPENDENT = "users with independent clicks"
 ANY_LAW = "users whose click probability at a rank depends only on the rank and relevance there"
-RANK_ONLY = "users whose clicks do not depend on the documents"
-
-Progress = Callable[[int, int], None]
 
 
 def check(
@@ -72,8 +65,6 @@ def check(
         raise MethodError(f"returned is {returned!r}; expected a number of documents, at least 1, or 'any'.")
     rankers = min(rankers, method.most_rankers or rankers)
     if search is not None:
-        from multileave.theory.search import search_report
-
         return search_report(
             method, documents, rankers, k, person, _user_name(user), search, seed,
             jobs=jobs, progress=progress, returned=returned,
@@ -87,7 +78,11 @@ def check(
         for lists in returned_lists(rankings, returned)
     ]
     decide = partial(_decide, method, person, seed, rankers)
-    decided = list(_run(decide, cases, jobs, progress))
+    decided = []
+    for found in in_processes(decide, cases, jobs):
+        decided.append(found)
+        if progress:
+            progress(len(decided), len(cases))
     return _report(method, documents, rankers, person, _user_name(user), decided, returned, k)
 
 
@@ -133,18 +128,6 @@ def _decide(method: Method, user: User | None, seed: int, rankers: int, case: Ca
 def _expects_a_winner(user: User | None) -> bool:
     """Return whether a user's clicks are correlated with relevance, so that the Pareto requirement applies."""
     return user is None or bool(getattr(user, "correlated", True))
-
-
-def _run(decide: "partial[_Decided]", cases: list[Case], jobs: int, progress: Progress | None) -> Iterator[_Decided]:
-    with ExitStack() as stack:
-        decided: Iterator[_Decided] = map(decide, cases)
-        if jobs > 1 and len(cases) >= 2 * jobs:
-            pool = stack.enter_context(ProcessPoolExecutor(jobs, mp_context=get_context("fork")))
-            decided = pool.map(decide, cases, chunksize=max(1, len(cases) // (jobs * 16)))
-        for done, result in enumerate(decided, 1):
-            yield result
-            if progress:
-                progress(done, len(cases))
 
 
 def _report(
