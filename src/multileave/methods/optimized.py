@@ -32,7 +32,7 @@ import numpy as np
 from multileave.errors import MethodError
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods._lexicographic import nearest_to_origin, refine, solver_workspace, total
+from multileave.methods._lexicographic import nearest_to_origin, refine, solver_workspace
 from multileave.methods._lexicographic_exact import exact_optimum
 from multileave.methods._parameters import check_choice, check_integer
 from multileave.methods.base import Method, register
@@ -214,7 +214,7 @@ def fill_deviations(lists, ranks, lengths, inverse, known, credits, points):  # 
                 known[document] = 1
                 for r in range(rankers):
                     credit[r] = credit_for(ranks[document, r], lengths[r], inverse)
-                mean = total(credit) / rankers
+                mean = credit.sum() / rankers
                 for r in range(rankers):
                     credit[r] -= mean
             here = points[row, x * rankers : (x + 1) * rankers]
@@ -266,7 +266,7 @@ def draw_optimized(top, entering, ranks, lengths, k, params, rng, shown, note, s
         refine(points, costs, p, face, c, n, rest_i, rest_f)
     stat[0] = slack
     stat[1] = count
-    wanted = uniform(rng) * total(p)
+    wanted = uniform(rng) * p.sum()
     chosen = 0
     reached = 0.0
     for row in range(count):
