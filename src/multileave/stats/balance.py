@@ -18,7 +18,7 @@ import numpy as np
 from multileave.impression import Impression
 from multileave.methods.base import Method
 from multileave.outcome import Floats
-from multileave.stats.parsing import count_of, floats_of
+from multileave.stats.parsing import written_tally
 
 FEWEST = 50  # impressions, for a test
 
@@ -83,11 +83,11 @@ class Balance:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Balance":
         """Return what `to_dict` wrote, checked."""
-        balance = cls(rankers)
-        balance.impressions = count_of(data, "impressions")
-        balance.observed = floats_of(data, "observed", (rankers,))
-        balance.expected = floats_of(data, "expected", (rankers,))
-        balance.products = floats_of(data, "products", (rankers, rankers))
+        balance, written = cls(rankers), written_tally(data)
+        balance.impressions = written.count("impressions")
+        balance.observed = written.floats("observed", (rankers,))
+        balance.expected = written.floats("expected", (rankers,))
+        balance.products = written.floats("products", (rankers, rankers))
         return balance
 
 

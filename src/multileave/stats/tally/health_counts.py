@@ -10,7 +10,7 @@ from multileave.impression import ABSENT, Impression
 from multileave.methods.base import get_method
 from multileave.stats.balance import Balance, expected_exposure, expected_first
 from multileave.stats.intervals.moments import Ints
-from multileave.stats.parsing import count_of, counts_of, field_of, malformed, other_rankers
+from multileave.stats.parsing import other_rankers, written_tally
 
 COUNTS = (
     "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
@@ -135,22 +135,19 @@ class HealthCounts:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "HealthCounts":
         """Return what `to_dict` wrote, checked; earlier versions did not count short lists and same pages."""
-        counts = cls(rankers)
+        counts, written = cls(rankers), written_tally(data)
+        older = "short" not in data
         for name in COUNTS:
-            setattr(counts, name, count_of(data, name) if name in data or name != "short_lists" else 0)
-        counts.missing = counts_of(data, "missing", rankers, 0)
-        if "short" in data:
-            counts.short, counts.needed = counts_of(data, "short", rankers, 0), count_of(data, "needed")
-            pages = field_of(data, "same_pages", list)
-            if len(pages) != rankers:
-                raise malformed("same_pages", len(pages), f"{rankers} rows")
-            rows = [counts_of({"same_pages": row}, "same_pages", rankers, 0) for row in pages]
-            counts.same_pages = np.array(rows, dtype=np.int64)
+            setattr(counts, name, 0 if older and name == "short_lists" else written.count(name))
+        counts.missing = written.integers("missing", (rankers,))
+        if not older:
+            counts.short, counts.needed = written.integers("short", (rankers,)), written.count("needed")
+            counts.same_pages = written.integers("same_pages", (rankers, rankers))
         for part, whole in PARTS.items():
-            if getattr(counts, part) > getattr(counts, whole):
-                raise malformed(part, getattr(counts, part), f"at most {whole!r}, {getattr(counts, whole)}")
-        counts.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
-        counts.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
+            right = getattr(counts, part) <= getattr(counts, whole)
+            written.require(part, right, f"at most {whole!r}, {getattr(counts, whole)}")
+        counts.first = Balance.from_dict(written.field("first", Mapping), rankers)
+        counts.exposure = Balance.from_dict(written.field("exposure", Mapping), rankers)
         return counts
 
 
