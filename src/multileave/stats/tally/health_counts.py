@@ -8,7 +8,7 @@ import numpy as np
 from multileave.errors import TallyError
 from multileave.impression import ABSENT, Impression
 from multileave.methods.base import get_method
-from multileave.stats.balance import Balance, expected_exposure, expected_first
+from multileave.stats.balance import Balance, expected_balance
 from multileave.stats.intervals.moments import Ints
 from multileave.stats.parsing import other_rankers, written_tally
 
@@ -83,10 +83,8 @@ class HealthCounts:
         if not method.clone_proof and len(impression.ranks):
             ranks = impression.ranks[:, order]
             self.same_pages += (ranks[:, :, None] == ranks[:, None, :]).all(axis=0)
-        for balance, found in (
-            (self.first, expected_first(impression, method)),
-            (self.exposure, expected_exposure(impression, method)),
-        ):
+        for balance, every in ((self.first, False), (self.exposure, True)):
+            found = expected_balance(impression, method, every=every)
             if found is not None:
                 balance.add(found[0][order], found[1][order])
 
