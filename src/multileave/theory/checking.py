@@ -88,16 +88,14 @@ def check(
 
 @dataclass(frozen=True)
 class _Decided:
+    """One case: its size, the instance, and for each requirement that was decided what breaks it, or None."""
+
     documents: int
     k: int
-    case: tuple[ExactRankings, int]
+    rankings: ExactRankings
     linear: bool
     infeasible: bool
-    copies: bool  # whether this case is only about copies of a ranker
-    considerate: Counterexample | None = None
-    unbiased: Counterexample | None = None
-    pareto: Counterexample | None = None
-    clone_proof: Counterexample | None = None
+    breaks: dict[str, Counterexample | None]
 
 
 Case: TypeAlias = tuple[ExactRankings, int, ExactRankings]  # rankings, k, and what was returned of them, () for all
@@ -108,21 +106,21 @@ def _decide(method: Method, user: User | None, seed: int, rankers: int, case: Ca
     rankings = lists or full
     slack = getattr(method, "exact_slack", None)
     infeasible = slack is not None and slack(rankings, k) > 0
-    table = make_table(method, rankings, k, seed=seed, full=full if lists else ())
-    found = _Decided(len(full[0]), k, (rankings, k), table.linear, infeasible, copies=len(full) < rankers)
-    if found.copies:
-        broken = None
-        for copied, ranking in enumerate(rankings):
-            if broken is None and not infeasible:
-                beside = make_table(method, (*rankings, ranking), k, seed=seed, full=full if lists else ())
-                broken = break_of_clone_proofness(table, beside, copied)
-        return replace(found, clone_proof=broken)
-    return replace(
-        found,
-        considerate=break_of_considerateness(table),
-        unbiased=None if infeasible else break_of_unbiasedness(table),
-        pareto=None if infeasible or not _expects_a_winner(user) else break_of_pareto(table, user),
-    )
+    make = partial(make_table, method, k=k, seed=seed, full=full if lists else ())
+    table = make(rankings)
+    breaks: dict[str, Counterexample | None] = {}
+    if len(full) == rankers:
+        breaks["considerate"] = break_of_considerateness(table)
+    if len(full) == rankers and not infeasible:
+        breaks["unbiased"] = break_of_unbiasedness(table)
+        breaks["pareto"] = break_of_pareto(table, user) if _expects_a_winner(user) else None
+    if len(full) < rankers and not infeasible:
+        found = (
+            break_of_clone_proofness(table, make((*rankings, ranking)), copied)
+            for copied, ranking in enumerate(rankings)
+        )
+        breaks["clone_proof"] = next(filter(None, found), None)
+    return _Decided(len(full[0]), k, rankings, table.linear, infeasible, breaks)
 
 
 def _expects_a_winner(user: User | None) -> bool:
@@ -156,19 +154,18 @@ def _report(
         sizes: dict[tuple[int, int], tuple[int, int]] = {}
         first: Counterexample | None = None
         for one in decided:
-            if (one.infeasible and requirement != "considerate") or one.copies != (requirement == "clone_proof"):
-                continue
-            found = getattr(one, requirement)
-            broken, total = sizes.get((one.documents, one.k), (0, 0))
-            sizes[one.documents, one.k] = broken + (found is not None), total + 1
-            first = first or found
+            if requirement in one.breaks:
+                found = one.breaks[requirement]
+                broken, total = sizes.get((one.documents, one.k), (0, 0))
+                sizes[one.documents, one.k] = broken + (found is not None), total + 1
+                first = first or found
         return Finding(requirement, first, sizes, covers[requirement], requirement in proofs)
 
     exact = has_definition(method)
     report = Report(
         str(method), documents, rankers, name, finding("considerate"), finding("unbiased"), finding("pareto"),
         finding("clone_proof"),
-        infeasible=tuple(one.case for one in decided if one.infeasible and not one.copies), returned=returned,
+        infeasible=tuple((one.rankings, one.k) for one in decided if one.infeasible and one.breaks), returned=returned,
     )  # fmt: skip
     return report if exact else replace(report, exact=False, draws=SIMULATED_DRAWS)
 
