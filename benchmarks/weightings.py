@@ -22,7 +22,7 @@ import numpy as np
 
 from multileave.errors import MethodError
 from multileave.methods.exact import ExactRankings
-from multileave.methods.pairwise_preference import choice_lists, choice_set
+from multileave.methods.pairwise_preference import PairwisePreference, choice_set
 from multileave.theory.users import User, grades_of
 
 __all__ = ["Condition", "Decision", "Key", "coefficients", "decide"]
@@ -65,7 +65,7 @@ def coefficients(condition: Condition) -> dict[Key, Fraction]:
     pass_over = [1 - Fraction(1, len(choice_set(rankings, x)) - x + 1) for x in range(1, len(better) + 1)]
     found: dict[Key, Fraction] = {}
     laws: dict[tuple[int, ...], list[tuple[tuple[int, ...], Fraction]]] = {}
-    for drawn, _, probability in choice_lists(rankings, k + 1):
+    for drawn, _, probability in PairwisePreference().lists(rankings, k):
         grades = tuple(grades_of(drawn[:k], condition.relevant))
         if grades not in laws:
             laws[grades] = [(tuple(x + 1 for x in clicks), chance) for clicks, chance in condition.user.law(grades)]

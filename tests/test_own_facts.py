@@ -9,7 +9,7 @@ import multileave as ml
 from multileave import theory
 from multileave.kernels import kernel
 from multileave.methods.team_draft import credit_teams, draw_teams, team_draft_lists
-from multileave.stats.balance import expected_exposure, expected_first
+from multileave.stats.balance import expected_balance
 
 RANKINGS = {"a": ["d1", "d2", "d3"], "b": ["d3", "d2", "d1"]}
 
@@ -57,10 +57,10 @@ def toy(forget_methods):
 
 def test_balance_is_what_the_method_expects(toy):
     impression = toy.combine(RANKINGS, k=3, seed=1)
-    observed, expected = expected_first(impression, toy)
+    observed, expected = expected_balance(impression, toy, every=False)
     assert observed.tolist() == np.eye(2)[impression.note[-1]].tolist()
     assert expected.tolist() == [0.25, 0.25]
-    assert expected_exposure(impression, toy) is None
+    assert expected_balance(impression, toy, every=True) is None
 
 
 def test_replay_examines_the_same_balance(toy, tmp_path):

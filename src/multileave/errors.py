@@ -1,18 +1,4 @@
-"""Everything multileave raises on purpose.
-
-    MultileaveError
-    ├── RankingsError    (ValueError)   rankings, k or pinned slots that cannot be combined
-    ├── MethodError      (ValueError)   an unknown method or parameter, or one that cannot do what is asked
-    ├── ImpressionError  (ValueError)   a dictionary that this version cannot read as an impression
-    ├── ClicksError      (ValueError)   clicks on documents that were not shown
-    ├── SeedError        (ValueError)   a seed that is neither an integer, a string nor a Generator
-    ├── TallyError       (ValueError)   outcomes that do not belong together, or too few for a verdict
-    ├── DataError        (ValueError)   invalid learning-to-rank data or study settings
-    ├── ContractError    (AssertionError)  a method that breaks the contract of all methods
-    └── MissingExtra     (ImportError)  an optional dependency that is not installed
-
-Every message says what is wrong, what was expected and what to do.
-"""
+"""Everything multileave raises on purpose; every message says what is wrong, what was expected and what to do."""
 
 from collections.abc import Iterable
 

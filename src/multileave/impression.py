@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from multileave.errors import ImpressionError
+from multileave.written import Written
 
 FORMAT_VERSION = 1
 ABSENT = 2**31 - 1  # the rank of a document in a ranking that does not hold it: after all others
@@ -124,7 +125,36 @@ class Impression:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Impression":
         """Return the impression that `to_dict` wrote, after validation."""
-        return _read(data)
+        written = Written(data, "impression", ImpressionError)
+        written.check_version(FORMAT_VERSION)
+        rankers = tuple(written.field("rankers", list))
+        named = all(isinstance(name, str) for name in rankers)
+        written.require("rankers", named and 2 <= len(rankers) == len(set(rankers)), "two or more distinct names")
+        method = written.field("method", str)
+        k = written.count("k")
+        shown = tuple(written.field("shown", list))
+        hidden = tuple(written.field("hidden", list))
+        documents = (*shown, *hidden)
+        plain = all(isinstance(d, str | int | float | bool | None) for d in documents)
+        written.require("shown", plain, "document ids that are strings or numbers")
+        written.require("shown", len(set(documents)) == len(documents), "every document once")
+        pinned = tuple(_pin(pin, shown, written) for pin in written.field("pinned", list))
+        written.require("pinned", len({position for position, _ in pinned}) == len(pinned), "every position once")
+        drawn = len(documents) - len(pinned)
+        visible = drawn - len(hidden)
+        written.require("k", visible <= k, f"at least the {visible} documents shown")
+        lengths = written.integers("lengths", (len(rankers),), most=ABSENT).astype(np.int32)
+        ranks = _rows(written, "ranks", (drawn, len(rankers)), 0)
+        if ranks.size:
+            written.require("ranks", bool((ranks <= lengths).all()), "no rank beyond a ranking's length")
+            written.require("ranks", bool(ranks.any(axis=1).all()), "every document in at least one ranking")
+            present = [column[column > 0] for column in ranks.T]
+            written.require("ranks", all(len(np.unique(p)) == len(p) for p in present), "every rank once in a ranking")
+            ranks[ranks == 0] = ABSENT
+        note = _rows(written, "note", (drawn,), -1)
+        stat = written.field("stat", list)
+        written.require("stat", all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat), "numbers")
+        return cls(rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Impression):
@@ -141,91 +171,15 @@ class Impression:
         return f"Impression(method={self.method!r}, rankers={self.rankers!r}, shown={self.shown!r})"
 
 
-def _read(data: Mapping[str, Any]) -> Impression:
-    if not isinstance(data, Mapping):
-        raise ImpressionError(
-            f"The impression is a {type(data).__name__}; expected a dictionary. Parse its JSON first."
-        )
-    version = data.get("version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise ImpressionError(
-            f"The impression has format version {version}; this multileave reads up to {FORMAT_VERSION}. "
-            "Upgrade multileave."
-        )
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        raise ImpressionError(
-            f"'version' is {version!r}; expected {FORMAT_VERSION}. Pass a dictionary written by Impression.to_dict."
-        )
-    rankers = tuple(_field(data, "rankers", list))
-    named = all(isinstance(name, str) for name in rankers)
-    _require(data, "rankers", named and 2 <= len(rankers) == len(set(rankers)), "two or more distinct names")
-    method = _field(data, "method", str)
-    k = _field(data, "k", int)
-    _require(data, "k", k >= 0, "an integer of at least 0")
-    shown = tuple(_field(data, "shown", list))
-    hidden = tuple(_field(data, "hidden", list))
-    documents = (*shown, *hidden)
-    plain = all(isinstance(d, str | int | float | bool | None) for d in documents)
-    _require(data, "shown", plain, "document ids that are strings or numbers")
-    _require(data, "shown", len(set(documents)) == len(documents), "every document once")
-    pinned = tuple(_pin(pin, shown, data) for pin in _field(data, "pinned", list))
-    _require(data, "pinned", len({position for position, _ in pinned}) == len(pinned), "every position once")
-    drawn = len(documents) - len(pinned)
-    visible = drawn - len(hidden)
-    _require(data, "k", visible <= k, f"at least the {visible} documents shown")
-    lengths = _integers(data, "lengths", (len(rankers),), 0)
-    ranks = _integers(data, "ranks", (drawn, len(rankers)), 0)
-    if ranks.size:
-        _require(data, "ranks", bool((ranks <= lengths).all()), "no rank beyond a ranking's length")
-        _require(data, "ranks", bool(ranks.any(axis=1).all()), "every document in at least one ranking")
-        present = [column[column > 0] for column in ranks.T]
-        _require(data, "ranks", all(len(np.unique(p)) == len(p) for p in present), "every rank once in a ranking")
-        ranks[ranks == 0] = ABSENT
-    note = _integers(data, "note", (drawn,), -1)
-    stat = _field(data, "stat", list)
-    _require(data, "stat", all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat), "numbers")
-    return Impression(rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat))
-
-
-def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
-    if name not in data:
-        raise ImpressionError(
-            f"The impression has no {name!r}, only {', '.join(map(repr, data)) or 'nothing'}; expected a "
-            f"{kind.__name__}. Pass a dictionary written by Impression.to_dict."
-        )
-    value = data[name]
-    if kind is list and isinstance(value, tuple):
-        return list(value)
-    _require(data, name, isinstance(value, kind) and not isinstance(value, bool), f"a {kind.__name__}")
-    return value
-
-
-def _pin(pin: Any, shown: tuple[Hashable, ...], data: Mapping[str, Any]) -> tuple[int, Hashable]:
+def _pin(pin: Any, shown: tuple[Hashable, ...], written: Written) -> tuple[int, Hashable]:
     right = isinstance(pin, list | tuple) and len(pin) == 2 and type(pin[0]) is int
     right = right and 0 <= pin[0] < len(shown) and shown[pin[0]] == pin[1]
-    _require(data, "pinned", right, "[position, document] for positions of 'shown'")
+    written.require("pinned", right, "[position, document] for positions of 'shown'")
     return pin[0], pin[1]
 
 
-def _integers(data: Mapping[str, Any], name: str, shape: tuple[int, ...], least: int) -> Ints:
-    value = _field(data, name, list)
-    if not value and name != "lengths":
-        return np.zeros((0, *shape[1:]), dtype=np.int32)
-    try:
-        array = np.array(value)
-    except ValueError:
-        array = np.zeros(0)
-    right = array.shape == shape and array.dtype.kind in "iu"
-    right = right and array.min(initial=least) >= least and array.max(initial=0) <= ABSENT
-    _require(data, name, right, f"integers from {least}, shape {shape}")
-    return np.ascontiguousarray(array, dtype=np.int32)
-
-
-def _require(data: Mapping[str, Any], name: str, holds: bool, expected: str) -> None:
-    if not holds:
-        found = repr(data[name])
-        found = found if len(found) <= 80 else found[:77] + "..."
-        raise ImpressionError(
-            f"The impression's {name!r} is {found}; expected {expected}. "
-            "Pass a dictionary written by Impression.to_dict, unchanged."
-        )
+def _rows(written: Written, name: str, shape: tuple[int, ...], least: int) -> Ints:
+    """Return a row of integers for each drawn document, or none at all."""
+    some = shape if written.field(name, list) else (0, *shape[1:])
+    found: Ints = written.integers(name, some, least, ABSENT).astype(np.int32)
+    return found

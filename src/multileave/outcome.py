@@ -67,13 +67,6 @@ def preference_matrix(kind: Kind, values: Floats) -> Floats:
 
 
 @kernel
-def add_credits(values, total):  # type: ignore[no-untyped-def]
-    """Add one impression's (1, R) credits, whose differences are its preferences, to a total of the same shape."""
-    for n in range(values.shape[1]):
-        total[0, n] += values[0, n]
-
-
-@kernel
 def how_to_compare(credits):  # type: ignore[no-untyped-def]
     """Return the largest difference that counts as a tie, and whether few rankers have credit."""
     largest = 0.0
@@ -109,13 +102,12 @@ def add_signs(values, total):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_matrix(values, total):  # type: ignore[no-untyped-def]
-    """Add one impression's (R, R) preferences to a total of the same shape."""
-    rankers = total.shape[0]
-    for n in range(rankers):
-        for m in range(rankers):
+def add_values(values, total):  # type: ignore[no-untyped-def]
+    """Add one impression's (1, R) credits, or (R, R) preferences, to a total of the same shape."""
+    for n in range(values.shape[0]):
+        for m in range(values.shape[1]):
             total[n, m] += values[n, m]
 
 
 # The kernels that add up the values of impressions, by kind.
-ADDING: dict[Kind, Kernel] = {"difference": add_credits, "sign": add_signs, "matrix": add_matrix}
+ADDING: dict[Kind, Kernel] = {"difference": add_values, "sign": add_signs, "matrix": add_values}

@@ -216,7 +216,7 @@ def test_least_squares_equals_definition_where_what_was_held_at_zero_is_let_go()
         polytope = ExactPolytope([tuple(map(Fraction, row)) for row in rows], tuple(map(Fraction, right)))
         exact = np.array(exact_nearest(polytope.lowest, n), dtype=float)
         q = np.empty(n)
-        scratch = np.empty(n), np.empty((m, m)), np.empty((m, m)), np.empty(m)
+        scratch = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m)
         assert least_squares(np.array(rows, dtype=float), m, n, np.array(right, dtype=float), q, *scratch)
         assert q == pytest.approx(exact, abs=1e-9)
 

@@ -245,7 +245,7 @@ def test_team_drafts_of_any_lists_are_unbiased(rankings, k, prefix, data):
 
 @pytest.mark.parametrize("user", [theory.Independent(relevant=(1, 1, 1), other=(0, 0, 0)), PRESETS["navigational"]])
 def test_team_drafts_never_prefer_the_dominated_ranker(user):
-    from multileave.theory.decide import dominators
+    from multileave.theory.instances import dominators
 
     seen = won = 0
     for others in permutations(permutations("ABC"), 2):

@@ -9,7 +9,7 @@ from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats import Rules, Tally
 from multileave.stats.intervals.clustered import wilson
-from multileave.stats.intervals.corrections import benjamini_hochberg, corrected, holm
+from multileave.stats.intervals.corrections import CORRECTIONS, benjamini_hochberg, holm
 from multileave.stats.intervals.crosschecks import sign_test
 
 AB = ("a", "b")
@@ -42,7 +42,7 @@ def test_corrections_equal_their_definitions(seed):
         larger = [7 / (r + 1) * p[order[r]] for r in range(rank, 7)]
         assert holm(p)[at] == pytest.approx(min(max(smaller), 1.0))
         assert benjamini_hochberg(p)[at] == pytest.approx(min(min(larger), 1.0))
-    assert corrected(p, "none").tolist() == p.tolist()
+    assert CORRECTIONS["none"](p).tolist() == p.tolist()
     with pytest.raises(TallyError, match=r"Did you mean 'holm'\?"):
         Rules(correction="home")
 
@@ -151,7 +151,7 @@ def test_each_correction_decides_what_it_says(correction):
     credits = np.random.default_rng(6).normal([0.0, 0.0, 0.145], 1.0, (400, 3))
     tally = Tally.from_sums(tuple("abc"), list(range(400)), np.ones(400, dtype=int), credits, np.full(3, 800.0))
     verdict = tally.verdict(correction=correction)
-    expected = corrected(np.array([pair.p for pair in verdict.pairs]), correction)
+    expected = CORRECTIONS[correction](np.array([pair.p for pair in verdict.pairs]))
     assert [pair.p_corrected for pair in verdict.pairs] == expected.tolist()
     assert {"holm": "Holm", "bh": "Benjamini", "none": "no correction"}[correction] in verdict.table()
 

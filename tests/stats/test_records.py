@@ -1,6 +1,5 @@
 """What a verdict reports is declared once: types and descriptions, JSON and tables follow from it."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 from multileave.outcome import Outcome
 from multileave.stats import Health, PairVerdict, Tally, Verdict
-from multileave.stats.records import about, reported_fields, to_dict
+from multileave.stats.records import about, reported_fields
 from multileave.stats.verdict.wording import HEADERS
 
 
@@ -37,13 +36,12 @@ def test_json_holds_what_is_reported_in_its_order(verdict):
 
 
 def test_a_statistic_that_is_declared_is_reported():
-    @dataclass(frozen=True)
     class Wider(PairVerdict):
-        lift: float = field(default=0.25, metadata=about("Relative difference.", column=("lift", "percent")))
+        lift: float = about("Relative difference.", default=0.25, column=("lift", "percent"))
         DERIVED: ClassVar = ("preferred",)
 
     made = Wider(("a", "b"), 1.0, 0.5, 1.5, 0.01, 0.01, True)
-    assert to_dict(made) == {**PairVerdict(*[getattr(made, name) for name in reported_fields(PairVerdict)]).to_dict(),
+    assert made.to_dict() == {**PairVerdict(*[getattr(made, name) for name in reported_fields(PairVerdict)]).to_dict(),
                            "lift": 0.25, "preferred": "a"}  # fmt: skip
     assert reported_fields(Wider)["lift"] == (float, "Relative difference.")
 

@@ -363,7 +363,7 @@ def test_a_unit_that_json_cannot_hold_is_refused_when_written():
         (["units", "ids"], ["u", "u"], "once"),
         (["units", "ids"], ["u", None], "strings or numbers"),
         (["units", "ids"], ["u", ["v"]], "strings or numbers"),
-        (["units", "ids"], ["u"], "1 integers"),
+        (["units", "ids"], ["u"], r"integers from 1, shape \(1,\)"),
         (["units", "impressions"], [1, 0], "from 1"),
         (["units", "impressions"], [1, 2.5], "from 1"),
         (["units", "impressions"], [1, 10**30], "from 1"),
@@ -388,7 +388,7 @@ def test_a_malformed_dict_is_refused_with_the_field_named(path, value, words):
 
 
 def test_what_is_no_dict_at_all_is_refused():
-    with pytest.raises(TallyError, match="not from a str"):
+    with pytest.raises(TallyError, match="is a str; expected a dictionary"):
         Tally.from_dict("{}")
 
 

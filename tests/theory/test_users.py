@@ -68,8 +68,8 @@ def test_grades():
     [
         (lambda: Cascade(click=(2, 0), stop=(0, 0)), "click holds 2; expected probabilities"),
         (lambda: Cascade(click=("x",), stop=(0,)), "click holds 'x'"),
-        (lambda: Cascade(click=(0, 1), stop=(0,)), "2 grades in click and 1 in stop"),
-        (lambda: Independent(relevant=(1,), other=()), "1 probabilities for relevant documents and 0"),
+        (lambda: Cascade(click=(0, 1), stop=(0,)), "2 probabilities in click and 1 probabilities in stop"),
+        (lambda: Independent(relevant=(1,), other=()), "1 probabilities in relevant and 0 probabilities in other"),
         (lambda: list(PRESETS["perfect"].law([2])), "grade 2, and this user knows grades 0 to 1"),
         (lambda: as_user("navigation"), "no user 'navigation'.*Did you mean 'navigational'"),
         (lambda: as_user(3), "user is a int"),

@@ -9,11 +9,11 @@ Given N points a_l (a list's deviations) and costs s_l, find the probabilities p
 (1) is the point of a polytope nearest to the origin, by Wolfe's method [wolfe1976] on the Gram matrix, with a Cholesky
 factor that grows and shrinks by a row. Usually that leaves one p: no list outside the support has the multiplier 0.
 Otherwise (2) is solved by the simplex method, started from the support; columns of positive reduced cost are dropped;
-and (3) is solved on the others by the dual method for quadratic programmes [goldfarb1983], which does not cycle. Every
-loop has a limit; if it is reached, the solution of the stage before is kept.
+and (3) is solved on the others by Newton's method on its dual. Every loop has a limit; if it is reached, the solution
+of the stage before is kept.
 
 The solver is our own because SciPy cannot be called from compiled code: om takes 4 to 10 microseconds per impression in
-a study. It is longer than 400 lines because the three stages share their factors, tables and tolerances.
+a study.
 
 Numba compiles a kernel again for a variable that starts as a literal, hence ``np.int64(first)``.
 """
@@ -33,7 +33,7 @@ def solver_workspace(lists: int, dimensions: int) -> tuple[int, int]:
     """Return how many integers and floats of scratch the kernels below need."""
     most = min(lists, dimensions + 1) + 1
     first = lists + 2 * most + most * most + lists * lists
-    second = (dimensions + 1) * lists + 3 * lists + 3 * most + 2 * most * most
+    second = (dimensions + 1) * lists + 2 * lists + 4 * most + most * most
     return lists + most, max(first, second)
 
 
@@ -49,21 +49,6 @@ def dot(a, b):  # type: ignore[no-untyped-def]
         s3 += a[i + 3] * b[i + 3]
     for i in range(even, len(a)):
         s0 += a[i] * b[i]
-    return (s0 + s1) + (s2 + s3)
-
-
-@kernel
-def total(a):  # type: ignore[no-untyped-def]
-    """Return the sum of a vector, in four sums as well."""
-    s0 = s1 = s2 = s3 = 0.0
-    even = len(a) // 4 * 4
-    for i in range(0, even, 4):
-        s0 += a[i]
-        s1 += a[i + 1]
-        s2 += a[i + 2]
-        s3 += a[i + 3]
-    for i in range(even, len(a)):
-        s0 += a[i]
     return (s0 + s1) + (s2 + s3)
 
 
@@ -118,12 +103,9 @@ def affine_nearest(gram, scale, corral, first, size, factor, aim):  # type: igno
             factor[i, j] = gram[corral[i], corral[j]] + scale
     if not cholesky(factor, first, size, TIGHT * scale):
         return False
-    for i in range(size):
-        aim[i] = 1.0
+    aim[:size] = 1.0
     cholesky_solve(factor, size, aim)
-    total = 0.0
-    for i in range(size):
-        total += aim[i]
+    total = aim[:size].sum()
     for i in range(size):
         aim[i] /= total
     return True
@@ -239,11 +221,13 @@ def eliminate(table, rows, columns, row, column):  # type: ignore[no-untyped-def
 @kernel
 def enter_basis(table, rows, columns, m, column, basis):  # type: ignore[no-untyped-def]
     """Bring a column into the basis by the best row below the first m; False if it depends on these."""
+    if m == rows:
+        return False
     row = m
     for i in range(m, rows):
         if abs(table[i, column]) > abs(table[row, column]):
             row = i
-    if m == rows or abs(table[row, column]) < LOOSE:
+    if abs(table[row, column]) < LOOSE:
         return False
     for j in range(columns):
         table[m, j], table[row, j] = table[row, j], table[m, j]
@@ -268,19 +252,12 @@ def fill_basis(points, face, c, n, table, basis):  # type: ignore[no-untyped-def
     for i in range(rows - 1):
         for j in range(n):
             table[i, j] /= scale if scale > 0.0 else 1.0
-    for j in range(c):
-        if not enter_basis(table, rows, n, j, j, basis):
+    m = 0
+    for j in range(n):
+        if enter_basis(table, rows, n, m, j, basis):
+            m += 1
+        elif j < c:
             return -1
-    m = c
-    while m < min(n, rows):
-        largest, column = LOOSE, -1
-        for i in range(m, rows):
-            for j in range(n):
-                if abs(table[i, j]) > largest:
-                    largest, column = abs(table[i, j]), j
-        if column < 0 or not enter_basis(table, rows, n, m, np.int64(column), basis):
-            break
-        m += 1
     return m
 
 
@@ -331,78 +308,57 @@ def cheapest(table, m, n, costs, face, basis, x, prices):  # type: ignore[no-unt
 
 
 @kernel
-def least_squares(table, m, n, x, q, dual, normal, factor, r):  # type: ignore[no-untyped-def]
-    """Solve (3): fill q with the least squares among q >= 0 with table . q = x; False if it was not found.
-
-    Starting from the least squares without q >= 0, a step raises the most negative q_j to 0 and keeps
-    it there; a dual that would turn negative on the way lets its q_i go. normal = table . table' over
-    the q that are not held at 0, and dual[j] < 0 marks these.
-    """
-    for i in range(m):
-        for k in range(i + 1):
-            normal[i, k] = dot(table[i, :n], table[k, :n])
-            factor[i, k] = normal[i, k]
-        r[i] = x[i]
-    if not cholesky(factor, np.int64(0), m, TIGHT):
-        return False
-    cholesky_solve(factor, m, r)
+def dual_value(table, m, n, x, dual, q):  # type: ignore[no-untyped-def]
+    """Fill q with max(table' . dual, 0), and return dual . x - |q|^2 / 2."""
+    value = dot(dual, x)
     for j in range(n):
-        dual[j] = -1.0
         q[j] = 0.0
         for i in range(m):
-            q[j] += table[i, j] * r[i]
-    target = -1
-    raised = 0.0
-    for _ in range(20 * n + 100):
-        if target < 0:
-            raised = 0.0
-            least = -TIGHT
-            for j in range(n):
-                if q[j] < least:
-                    least, target = q[j], j
-            if target < 0:
-                return True
+            q[j] += table[i, j] * dual[i]
+        q[j] = max(q[j], 0.0)
+        value -= q[j] * q[j] / 2.0
+    return value
+
+
+@kernel
+def least_squares(table, m, n, x, q, factor, dual, step, ahead):  # type: ignore[no-untyped-def]
+    """Solve (3): fill q with the least squares among q >= 0 with table . q = x; False if it was not found.
+
+    q = max(table' . dual, 0) for the dual that maximises `dual_value`, which is concave and quadratic in pieces. A step
+    of Newton's method is halved until the value rises, or taken in full near the end, where rounding would hide that.
+    """
+    scale = 1.0
+    dual[:] = 0.0
+    value = dual_value(table, m, n, x, dual, q)
+    left = math.inf
+    for turn in range(20 * n + 100):
+        before, left = left, 0.0
+        for i in range(m):
+            step[i] = x[i] - dot(table[i, :n], q[:n])
+            left = max(left, abs(step[i]))
+            scale = max(scale, abs(x[i]))
+        near = left <= LOOSE * scale
+        if near and (left <= TIGHT * scale or left >= before):
+            return True
         for i in range(m):
             for k in range(i + 1):
-                factor[i, k] = normal[i, k]
-            r[i] = table[i, target]
-        if not cholesky(factor, np.int64(0), m, TIGHT):
+                factor[i, k] = TIGHT if i == k else 0.0
+                for j in range(n):
+                    if turn == 0 or q[j] > 0.0:
+                        factor[i, k] += table[i, j] * table[k, j]
+        if not cholesky(factor, np.int64(0), m, 0.0):
             return False
-        cholesky_solve(factor, m, r)
-        slope = 1.0
-        for i in range(m):
-            slope -= table[i, target] * r[i]
-        free = slope > LOOSE
-        step = -q[target] / slope if free else math.inf
-        freed = -1
-        for j in range(n):
-            along = 0.0
+        cholesky_solve(factor, m, step)
+        share = 2.0
+        larger = -math.inf
+        while share > 1e-20 and (larger <= value and not (near and share < 2.0)):
+            share /= 2.0
             for i in range(m):
-                along += table[i, j] * r[i]
-            if dual[j] >= 0.0 and along < -TIGHT and -dual[j] / along < step:
-                step, freed = -dual[j] / along, j
-        if step == math.inf:
-            return False
-        for j in range(n):
-            along = 0.0
-            for i in range(m):
-                along += table[i, j] * r[i]
-            if dual[j] >= 0.0:
-                dual[j] = max(dual[j] + step * along, 0.0)
-            elif free:
-                q[j] += step * ((1.0 if j == target else 0.0) - along)
-        raised += step
-        changed, sign = target, -1.0
-        if freed >= 0:
-            changed, sign = freed, 1.0
-            dual[freed] = -1.0
-        else:
-            dual[target] = raised
-            target = -1
-        q[changed] = 0.0
+                ahead[i] = dual[i] + share * step[i]
+            larger = dual_value(table, m, n, x, ahead, q)
+        value = larger
         for i in range(m):
-            for k in range(i + 1):
-                normal[i, k] += sign * table[i, changed] * table[k, changed]
+            dual[i] = ahead[i]
     return False
 
 
@@ -414,16 +370,15 @@ def refine(points, costs, p, face, c, n, work_i, work_f):  # type: ignore[no-unt
     basis = work_i[:most]
     used = (dimensions + 1) * n
     table = work_f[:used].reshape(dimensions + 1, n)
-    prices, q, dual = work_f[used : used + n], work_f[used + n : used + 2 * n], work_f[used + 2 * n : used + 3 * n]
-    used += 3 * n
-    x, r = work_f[used : used + most], work_f[used + most : used + 2 * most]
-    used += 2 * most
-    normal = work_f[used : used + most * most].reshape(most, most)
-    used += most * most
+    prices, q = work_f[used : used + n], work_f[used + n : used + 2 * n]
+    used += 2 * n
+    vectors = work_f[used : used + 4 * most].reshape(4, most)
+    used += 4 * most
     factor = work_f[used : used + most * most].reshape(most, most)
     m = fill_basis(points, face, c, n, table, basis)
     if m < 0:
         return
+    x, dual, step, ahead = vectors[0, :m], vectors[1, :m], vectors[2, :m], vectors[3, :m]
     for i in range(m):
         x[i] = p[face[basis[i]]] if i < c else 0.0
     zero = cheapest(table, m, n, costs, face, basis, x, prices)
@@ -438,7 +393,7 @@ def refine(points, costs, p, face, c, n, work_i, work_f):  # type: ignore[no-unt
             for i in range(m):
                 table[i, kept] = table[i, j]
             kept += 1
-    if kept > m and least_squares(table, m, np.int64(kept), x, q, dual, normal, factor, r):
+    if kept > m and least_squares(table, m, np.int64(kept), x, q, factor, dual, step, ahead):
         p[:] = 0.0
         for j in range(kept):
             p[face[j]] = max(q[j], 0.0)

@@ -5,30 +5,14 @@ the second's, or exceeds it by one; a coin decides who is first. Let j be the sm
 clicked document: the ranker with more clicked documents in its top j is preferred.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from multileave.kernels import kernel
 from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged, rank_in
 from multileave.methods.team_draft import expect_first_pick
 from multileave.random import below
-
-
-def balanced_lists(rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-    """Yield the lists for both sides of the coin."""
-
-    def merge(first: Documents, second: Documents) -> Documents:
-        drawn: Documents = ()
-        for x in range(max(len(first), len(second))):
-            for ranking in (first, second):
-                if x < len(ranking) and ranking[x] not in drawn:
-                    drawn += (ranking[x],)
-        return drawn[:k]
-
-    a, b = rankings
-    return merged([(merge(a, b), (), Fraction(1, 2)), (merge(b, a), (), Fraction(1, 2))])
 
 
 @kernel
@@ -81,13 +65,21 @@ class Balanced(Method):
     credit_kernel = credit_tops
     balance_kernel = expect_first_pick
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, no note, probability)."""
-        return balanced_lists(rankings, k)
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
+        """Yield the lists for both sides of the coin."""
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+        def merge(first: Documents, second: Documents) -> Documents:
+            drawn: Documents = ()
+            for x in range(max(len(first), len(second))):
+                for ranking in (first, second):
+                    if x < len(ranking) and ranking[x] not in drawn:
+                        drawn += (ranking[x],)
+            return drawn[:k]
+
+        a, b = rankings
+        return merged([(merge(a, b), (), Fraction(1, 2)), (merge(b, a), (), Fraction(1, 2))])
+
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return the number of clicked documents in each ranker's top j."""
         if not clicks:
             return [Fraction(0), Fraction(0)]

@@ -22,64 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from multileave.impression import ABSENT
-from multileave.kernels import kernel
 from multileave.methods._parameters import check_choice
 from multileave.methods.base import register
-from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
-from multileave.methods.pairwise_preference import (
-    ChoiceMethod,
-    agreement,
-    best_ranks,
-    chance_to_wait,
-    chances_to_stay,
-)
-
-DEPTHS = ("top", "linear", "none")
-
-
-@kernel
-def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
-    """Add the weight for every ranker that agrees, subtract it for those that do not.
-
-    Ranks from `limit` on count as one: a ranker that places both documents there gains and loses nothing.
-    """
-    for n in range(len(out)):
-        out[n] += weight * agreement(min(better[n], limit), min(worse[n], limit))
-
-
-@kernel
-def add_by_height(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
-    """As `add_within`, times the height of the ranker's higher document: how many ranks it is above `limit`."""
-    for n in range(len(out)):
-        height, other = np.int32(limit - min(better[n], limit)), np.int32(limit - min(worse[n], limit))
-        out[n] += weight * np.int32(max(height, other) * agreement(other, height))
-
-
-@kernel
-def credit_depths(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Add up all pairs; params[0] is the depth: 0 top, 1 linear, 2 none."""
-    m = len(clicks)
-    depth = params[0]
-    limit = np.int32(ABSENT if depth == 2.0 else k + 1)
-    best = work_i[:m]
-    stay = work_f[: m + 1]
-    best_ranks(ranks, best)
-    chances_to_stay(note, stay)
-    for i in range(m):
-        if not clicks[i]:
-            continue
-        for j in range(m):
-            threshold = max(best[i], best[j])
-            if clicks[j] or min(i, j) + 1 < threshold:
-                continue
-            weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
-            if depth == 1.0:
-                add_by_height(weight / k, ranks[i], ranks[j], limit, out)
-            else:
-                add_within(weight, ranks[i], ranks[j], limit, out)
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Note
+from multileave.methods.pairwise_preference import DEPTHS, RULES, ChoiceMethod, pair_scores, preferred_pairs
 
 
 @register
@@ -98,42 +44,25 @@ class DepthPreference(ChoiceMethod):
     reference = "multileave2026"
     proof = "docs/theory.md"
     pareto = "independent"
-    credit_kernel = credit_depths
+    reads_late = False  # as for ppm
 
     depth: str = "top"
 
     def __post_init__(self) -> None:
         check_choice(self, "depth", DEPTHS)
 
-    @property
-    def reads_late(self) -> bool:
-        """A clicked document is paired with a lower one only if that could have been drawn in its place."""
-        return False
-
     def params(self) -> Sequence[float]:
-        """Return the depth's number."""
-        return (float(DEPTHS.index(self.depth)),)
+        """Return the pair rule, all pairs, and the depth."""
+        return float(RULES.index("all")), float(DEPTHS.index(self.depth))
 
     def reads_to(self, k: int) -> int | None:
         """Nothing below rank k + 1 is read, unless all depths count equally."""
         return None if self.depth == "none" else k + 1
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return S_n of every ranker."""
-        scores = [Fraction(0)] * len(rankings)
-        best = [int(min(rank_in(ranking, document) for ranking in rankings)) for document in drawn]
-        for x in range(len(drawn)):
-            for y in range(x + 1, len(drawn)):
-                threshold = max(best[x], best[y])
-                if (x in clicks) == (y in clicks) or x + 1 < threshold:
-                    continue
-                weight = ((x in clicks) - (y in clicks)) / chance_to_wait(rankings, min(best[x], best[y]), threshold)
-                for n, ranking in enumerate(rankings):
-                    r_x, r_y = rank_in(ranking, drawn[x]), rank_in(ranking, drawn[y])
-                    scores[n] += weight * ((r_y > r_x) - (r_y < r_x)) * self._use(min(r_x, r_y), k)
-        return scores
+        pairs = preferred_pairs("all", len(drawn), clicks)
+        return pair_scores(rankings, drawn, pairs, lambda rank: self._use(rank, k))
 
     def _use(self, rank: float, k: int) -> Fraction:
         """Return u(rank)."""

@@ -1,6 +1,6 @@
 """Helpers of the definitions: exact ranks, powers, lists and preferences, in Fractions."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -10,6 +10,8 @@ from multileave.outcome import Kind
 Documents: TypeAlias = tuple[Hashable, ...]
 ExactRankings: TypeAlias = tuple[Documents, ...]
 Note: TypeAlias = tuple[int, ...]
+Clicks: TypeAlias = Sequence[int]  # clicked positions
+Lists: TypeAlias = Iterator[tuple[Documents, Note, Fraction]]  # with their notes and probabilities
 
 
 def exact_power(method: object, tau: float) -> int:
@@ -35,7 +37,7 @@ def rank_in(ranking: Documents, document: Hashable) -> float:
     return ranking.index(document) + 1 if document in ranking else float("inf")
 
 
-def merged(lists: Iterable[tuple[Documents, Note, Fraction]]) -> Iterator[tuple[Documents, Note, Fraction]]:
+def merged(lists: Iterable[tuple[Documents, Note, Fraction]]) -> Lists:
     """Yield every (list, note) once, with the sum of its probabilities."""
     total: dict[tuple[Documents, Note], Fraction] = {}
     for drawn, note, probability in lists:

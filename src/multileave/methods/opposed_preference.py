@@ -29,9 +29,8 @@ import numpy as np
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_choice
 from multileave.methods.base import Pareto, register
-from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import ChoiceMethod, best_ranks
-from multileave.outcome import Kind
 
 PAIRS = ("all", "below")
 DIGITS = 2.0**30
@@ -90,6 +89,7 @@ class OpposedPreference(ChoiceMethod):
     clone_proof = True
     fidelity = "both, if users read downwards and stop at least as often after relevant documents"
     reference = "multileave2026"
+    outcome = "matrix"  # whether a pair of documents counts depends on both rankers
     proof = "docs/theory.md"
     credit_kernel = credit_opposed
 
@@ -102,11 +102,6 @@ class OpposedPreference(ChoiceMethod):
     def pareto(self) -> Pareto:
         """Pairs with documents below a click need no assumption on where users stop."""
         return "any reader" if self.pairs == "below" else "reader"
-
-    @property
-    def outcome(self) -> Kind:
-        """Whether a pair of documents counts depends on both rankers, so a single ranker has no credit."""
-        return "matrix"
 
     def params(self) -> Sequence[float]:
         """Return the pair rule."""
@@ -121,7 +116,7 @@ class OpposedPreference(ChoiceMethod):
         return super().workspace(rankers, documents, k)[0], max(documents, k + 1) * rankers + k + 2
 
     def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
+        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int
     ) -> list[list[Fraction]]:
         """Return P_nm of every two rankers."""
         everyone = range(len(rankings))

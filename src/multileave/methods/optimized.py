@@ -32,11 +32,11 @@ import numpy as np
 from multileave.errors import MethodError
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
-from multileave.methods._lexicographic import nearest_to_origin, refine, solver_workspace, total
+from multileave.methods._lexicographic import nearest_to_origin, refine, solver_workspace
 from multileave.methods._lexicographic_exact import exact_optimum
 from multileave.methods._parameters import check_choice, check_integer
 from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note
 from multileave.random import below, uniform
 
 MOST_LISTS = 4096
@@ -214,7 +214,7 @@ def fill_deviations(lists, ranks, lengths, inverse, known, credits, points):  # 
                 known[document] = 1
                 for r in range(rankers):
                     credit[r] = credit_for(ranks[document, r], lengths[r], inverse)
-                mean = total(credit) / rankers
+                mean = credit.sum() / rankers
                 for r in range(rankers):
                     credit[r] -= mean
             here = points[row, x * rankers : (x + 1) * rankers]
@@ -266,7 +266,7 @@ def draw_optimized(top, entering, ranks, lengths, k, params, rng, shown, note, s
         refine(points, costs, p, face, c, n, rest_i, rest_f)
     stat[0] = slack
     stat[1] = count
-    wanted = uniform(rng) * total(p)
+    wanted = uniform(rng) * p.sum()
     chosen = 0
     reached = 0.0
     for row in range(count):
@@ -336,7 +336,7 @@ class Optimized(Method):
             2 * most + rankers + documents * rankers + most * length * rankers + floats,
         )
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, no note, probability)."""
         chances = dict(islice(possible_lists(rankings, k), MOST_LISTS + 1))
         samples, count = self.most_lists, len(chances)
@@ -386,8 +386,6 @@ class Optimized(Method):
         rank = ranking.index(document) + 1 if document in ranking else len(ranking) + 1
         return Fraction(1, rank) if self.credit == "inverse" else Fraction(-rank)
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return every ranker's credit for the clicked documents."""
         return [sum((self._credit(r, drawn[x]) for x in clicks), Fraction(0)) for r in rankings]

@@ -24,7 +24,7 @@ The paper permutes all documents; a page shows k. One more document is drawn and
 k + 1, and without it the guarantee for the best ranker is lost (``hidden=False``).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,27 +34,16 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_choice
 from multileave.methods.base import Method, Pareto, register
-from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, rank_in
 from multileave.random import below
+
+RULES = ("equation", "local", "all")
+DEPTHS = ("top", "linear", "none")
 
 
 def choice_set(rankings: ExactRankings, x: int) -> Documents:
     """Return Omega(x): the documents that some ranker places at rank x or above."""
     return tuple(dict.fromkeys(document for ranking in rankings for document in ranking[:x]))
-
-
-def choice_lists(rankings: ExactRankings, length: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-    """Yield every (list, numbers of choices, probability) of uniform draws from the choice sets."""
-
-    def extend(drawn: Documents, note: Note, probability: Fraction) -> Iterator[tuple[Documents, Note, Fraction]]:
-        left = [document for document in choice_set(rankings, len(drawn) + 1) if document not in drawn]
-        if len(drawn) == length or not left:
-            yield drawn, note, probability
-            return
-        for document in left:
-            yield from extend((*drawn, document), (*note, len(left)), probability / len(left))
-
-    return extend((), (), Fraction(1))
 
 
 def chance_to_wait(rankings: ExactRankings, first: int, threshold: int) -> Fraction:
@@ -65,7 +54,7 @@ def chance_to_wait(rankings: ExactRankings, first: int, threshold: int) -> Fract
     return chance
 
 
-def preferred_pairs(rule: str, length: int, clicks: Sequence[int]) -> Iterator[tuple[int, int]]:
+def preferred_pairs(rule: str, length: int, clicks: Clicks) -> Iterator[tuple[int, int]]:
     """Yield the pairs of positions (i, j) where the clicks prefer the document at i to the one at j."""
     for i in clicks:
         for j in range(length):
@@ -79,6 +68,23 @@ def preferred_pairs(rule: str, length: int, clicks: Sequence[int]) -> Iterator[t
                 preferred = True
             if preferred:
                 yield i, j
+
+
+def pair_scores(
+    rankings: ExactRankings, drawn: Documents, pairs: Iterable[tuple[int, int]], use: Callable[[float], Fraction]
+) -> list[Fraction]:
+    """Return S_n of every ranker; use(rank): how much a pair counts by the higher of its ranks in the ranker's list."""
+    scores = [Fraction(0)] * len(rankings)
+    best = [min(rank_in(ranking, document) for ranking in rankings) for document in drawn]
+    for i, j in pairs:
+        first, threshold = int(min(best[i], best[j])), int(max(best[i], best[j]))
+        if min(i, j) + 1 < threshold:
+            continue
+        weight = chance_to_wait(rankings, first, threshold)
+        for n, ranking in enumerate(rankings):
+            place_i, place_j = rank_in(ranking, drawn[i]), rank_in(ranking, drawn[j])
+            scores[n] += ((place_i < place_j) - (place_i > place_j)) / weight * use(min(place_i, place_j))
+    return scores
 
 
 @kernel
@@ -137,17 +143,29 @@ def agreement(better, worse):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_agreements(weight, better, worse, out):  # type: ignore[no-untyped-def]
-    """Add the weight for every ranker that agrees, subtract it for those that do not."""
+def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """Add the weight for every ranker that agrees, subtract it for those that do not.
+
+    Ranks from `limit` on count as one: a ranker that places both documents there gains and loses nothing.
+    """
     for n in range(len(out)):
-        out[n] += weight * agreement(better[n], worse[n])
+        out[n] += weight * agreement(min(better[n], limit), min(worse[n], limit))
+
+
+@kernel
+def add_by_height(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """As `add_within`, times the height of the ranker's higher document: how many ranks it is above `limit`."""
+    for n in range(len(out)):
+        height, other = np.int32(limit - min(better[n], limit)), np.int32(limit - min(worse[n], limit))
+        out[n] += weight * np.int32(max(height, other) * agreement(other, height))
 
 
 @kernel
 def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Add up the preferences; params[0] is the pair rule: 0 equation, 1 local, 2 all."""
+    """Add up the preferences; params: positions in RULES and, for dpm, in DEPTHS."""
     m = len(clicks)
-    rule = params[0]
+    rule, depth = params[0], params[1]
+    limit = np.int32(ABSENT if depth == 2.0 else k + 1)
     clicked = work_i[:m]
     count = 0
     last = -1
@@ -172,7 +190,10 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             if min(i, j) + 1 < threshold:
                 continue
             weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
-            add_agreements(weight, ranks[i], ranks[j], out)
+            if depth == 1.0:
+                add_by_height(weight / k, ranks[i], ranks[j], limit, out)
+            else:
+                add_within(weight, ranks[i], ranks[j], limit, out)
 
 
 @kernel
@@ -210,6 +231,7 @@ class ChoiceMethod(Method):
     note_label = "choices"
     note_help = "The number of documents from which this one was drawn."
     draw_kernel = draw_choices
+    credit_kernel = credit_pairs
     balance_kernel = expect_choices
 
     def beyond(self) -> int:
@@ -220,9 +242,18 @@ class ChoiceMethod(Method):
         """Lists of uniform choices are alike, whichever method infers from them."""
         return self if drawn.draw_kernel is draw_choices and drawn.beyond() == self.beyond() else None
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, numbers of choices, probability)."""
-        return choice_lists(rankings, k + self.beyond())
+
+        def extend(drawn: Documents, note: Note, probability: Fraction) -> Lists:
+            left = [document for document in choice_set(rankings, len(drawn) + 1) if document not in drawn]
+            if len(drawn) == k + self.beyond() or not left:
+                yield drawn, note, probability
+                return
+            for document in left:
+                yield from extend((*drawn, document), (*note, len(left)), probability / len(left))
+
+        return extend((), (), Fraction(1))
 
 
 @register
@@ -241,13 +272,13 @@ class PairwisePreference(ChoiceMethod):
     fidelity = "both, for independent clicks and pairs='local' or 'all'"
     reference = "oosterhuis2017"
     proof = "docs/theory.md"
-    credit_kernel = credit_pairs
+    reads_late = False  # a lower document is in a pair only if it could have been drawn in the clicked one's place
 
     pairs: str = "equation"
     hidden: bool = True
 
     def __post_init__(self) -> None:
-        check_choice(self, "pairs", ("equation", "local", "all"))
+        check_choice(self, "pairs", RULES)
         check_choice(self, "hidden", (True, False))
 
     @property
@@ -260,31 +291,15 @@ class PairwisePreference(ChoiceMethod):
         """The document directly below the last click is the last in a pair, but for "all" pairs."""
         return None if self.pairs == "all" else 1
 
-    @property
-    def reads_late(self) -> bool:
-        """A clicked document is paired with a lower one only if that could have been drawn in its place."""
-        return False
-
     def params(self) -> Sequence[float]:
-        """Return the pair rule."""
-        return (float(("equation", "local", "all").index(self.pairs)),)
+        """Return the pair rule, and that every depth counts the same."""
+        return float(RULES.index(self.pairs)), float(DEPTHS.index("none"))
 
     def beyond(self) -> int:
         """One document is hidden, unless `hidden` is False."""
         return int(self.hidden)
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return S_n of every ranker."""
-        scores = [Fraction(0)] * len(rankings)
-        best = [min(rank_in(ranking, document) for ranking in rankings) for document in drawn]
-        for i, j in preferred_pairs(self.pairs, len(drawn), clicks):
-            first, threshold = int(min(best[i], best[j])), int(max(best[i], best[j]))
-            if min(i, j) + 1 < threshold:
-                continue
-            weight = chance_to_wait(rankings, first, threshold)
-            for n, ranking in enumerate(rankings):
-                place_i, place_j = rank_in(ranking, drawn[i]), rank_in(ranking, drawn[j])
-                scores[n] += ((place_i < place_j) - (place_i > place_j)) / weight
-        return scores
+        pairs = preferred_pairs(self.pairs, len(drawn), clicks)
+        return pair_scores(rankings, drawn, pairs, lambda rank: Fraction(1))

@@ -5,16 +5,14 @@ above every unclicked one shown above it, and above the one directly below it if
 ranking violates fewer constraints is preferred.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from multileave.kernels import kernel
-from multileave.methods.balanced import balanced_lists, draw_balanced
-from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note, rank_in
+from multileave.methods.balanced import Balanced
+from multileave.methods.base import register
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Note, rank_in
 from multileave.methods.pairwise_preference import preferred_pairs
-from multileave.methods.team_draft import expect_first_pick
 
 
 @kernel
@@ -31,28 +29,16 @@ def credit_constraints(ranks, lengths, note, clicks, k, params, out, work_i, wor
 
 @register
 @dataclass(frozen=True)
-class PreferenceBalanced(Method):
+class PreferenceBalanced(Balanced):
     """Preference-based balanced interleaving, "pbi", for two rankers."""
 
     name = "pbi"
     title = "Preference-Based Balanced Interleaving"
-    outcome = "sign"
-    considerate = True
-    fidelity = "both fail"
     reference = "he2009"
-    most_rankers = 2
     proof = "docs/theory.md"
-    draw_kernel = draw_balanced
     credit_kernel = credit_constraints
-    balance_kernel = expect_first_pick
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, no note, probability)."""
-        return balanced_lists(rankings, k)
-
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return minus the number of constraints each ranking violates."""
         return [
             Fraction(

@@ -14,7 +14,7 @@ PM may show any document anywhere, so it is not considerate.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -25,7 +25,7 @@ from multileave.impression import ABSENT
 from multileave.kernels import Kernel, kernel
 from multileave.methods._parameters import check_choice, check_number
 from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, exact_power, merged
 from multileave.outcome import Kind
 from multileave.random import below, uniform
 
@@ -200,15 +200,8 @@ def expect_even_sources(ranks, lengths, note, visible, every, params, observed, 
     """Observe the chance that each ranker gave the first document, given the document; each is drawn as often."""
     if every or len(ranks) == 0:
         return 0
-    total = 0.0
-    for n in range(len(lengths)):
-        if ranks[0, n] != ABSENT:
-            observed[n] = power(ranks[0, n], params) / power_sum(lengths[n], params)
-        total += observed[n]
-    if total == 0.0:
-        return 0
-    for n in range(len(lengths)):
-        observed[n] /= total
+    all_mass(lengths, params, expected)
+    pass_document(0, ranks, lengths, params, expected, observed)
     expected[:] = 1.0 / len(lengths)
     return 1
 
@@ -262,11 +255,11 @@ class Probabilistic(Method):
         """Return room for marks on documents, and for shares and a law of differences."""
         return documents, rankers * (k + 3) + 2 * k + 3
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, no note, probability)."""
         tau = exact_power(self, self.tau)
 
-        def extend(drawn: Documents, probability: Fraction) -> Iterator[tuple[Documents, Note, Fraction]]:
+        def extend(drawn: Documents, probability: Fraction) -> Lists:
             able = [law for law in (chances(ranking, drawn, tau) for ranking in rankings) if law]
             if len(drawn) == k or not able:
                 yield drawn, (), probability
@@ -278,7 +271,7 @@ class Probabilistic(Method):
         return merged(extend((), Fraction(1)))
 
     def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
+        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int
     ) -> list[Fraction] | list[list[Fraction]]:
         """Return the expected clicks of each ranker, or the expected signs, over all assignments."""
         tau = exact_power(self, self.tau)

@@ -19,7 +19,7 @@ round exchanged are equally likely. That is all the proofs need (docs/theory.md)
 documents cancel, and if n dominates m, every pair favours n or is even.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, permutations
@@ -30,47 +30,11 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_integer
 from multileave.methods.base import Method, Pareto, register
-from multileave.methods.exact import Documents, ExactRankings, Note, merged, rank_in
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged, rank_in
 from multileave.methods.team_draft import TeamDraft, draw_teams, expect_teams
-from multileave.outcome import Kind
 from multileave.random import below
 
 MOST = 2**20  # of either parameter, far beyond what makes a difference
-
-
-def round_lists(
-    rankings: ExactRankings, length: int, group: int, lead: int
-) -> Iterator[tuple[Documents, Note, Fraction]]:
-    """Yield every (list, rounds, probability), `length` documents long or as many as there are."""
-    pages = tuple(dict.fromkeys(tuple(ranking[:length]) for ranking in rankings))
-    groups = list(combinations(pages, min(group, len(pages))))
-
-    def add_rounds(members: ExactRankings, drawn: Documents, note: Note) -> Iterator[tuple[Documents, Note, Fraction]]:
-        left = [[document for document in page if document not in drawn] for page in members]
-        nominated = tuple(dict.fromkeys(documents[0] for documents in left if documents))
-        if len(drawn) == length or (not nominated and members == pages):
-            yield drawn, note, Fraction(1)
-        elif not nominated:
-            yield from add_rounds(pages, drawn, note)
-        else:
-            number = note[-1] + 1 if note else 0
-            orders = list(permutations(nominated, min(len(nominated), length - len(drawn))))
-            for order in orders:
-                for *rest, probability in add_rounds(members, drawn + order, note + (number,) * len(order)):
-                    yield *rest, probability / len(orders)  # type: ignore[misc]
-
-    def draw() -> Iterator[tuple[Documents, Note, Fraction]]:
-        leading = Fraction(1, lead) if lead and length > 2 else Fraction(0)
-        for members in groups:
-            starts: list[tuple[Documents, Fraction]] = [((), 1 - leading)]
-            for leader in members if leading else ():
-                for first in range(1, length - 1):
-                    starts.append((leader[:first], leading / (len(members) * (length - 2))))
-            for start, chance in starts:
-                for *rest, probability in add_rounds(members, start, tuple(range(len(start)))):
-                    yield *rest, probability * chance / len(groups)  # type: ignore[misc]
-
-    return merged(draw())
 
 
 @kernel
@@ -235,6 +199,7 @@ class RoundPreference(Method):
     clone_proof = True
     fidelity = "both, if users read downwards and stop at least as often after relevant documents"
     reference = "multileave2026"
+    outcome = "matrix"  # whether a pair of documents counts depends on both rankers
     keeps_note = True
     note_label = "round"
     note_help = "The round in which rankers nominated this document."
@@ -254,11 +219,6 @@ class RoundPreference(Method):
     def pareto(self) -> Pareto:
         """Not without leads."""
         return "reader" if self.lead else ""
-
-    @property
-    def outcome(self) -> Kind:
-        """Whether a pair of documents counts depends on both rankers, so a single ranker has no credit."""
-        return "matrix"
 
     def params(self) -> Sequence[float]:
         """Return group and lead."""
@@ -282,12 +242,41 @@ class RoundPreference(Method):
             return TeamExchange(self.group, self.lead)
         return self if isinstance(drawn, RoundPreference) else None
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
-        """Yield every (list, rounds, probability)."""
-        return round_lists(rankings, k + 1, self.group, self.lead)
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
+        """Yield every (list, rounds, probability), k + 1 documents long or as many as there are."""
+        length = k + 1
+        pages = tuple(dict.fromkeys(tuple(ranking[:length]) for ranking in rankings))
+        groups = list(combinations(pages, min(self.group, len(pages))))
+
+        def add_rounds(members: ExactRankings, drawn: Documents, note: Note) -> Lists:
+            left = [[document for document in page if document not in drawn] for page in members]
+            nominated = tuple(dict.fromkeys(documents[0] for documents in left if documents))
+            if len(drawn) == length or (not nominated and members == pages):
+                yield drawn, note, Fraction(1)
+            elif not nominated:
+                yield from add_rounds(pages, drawn, note)
+            else:
+                number = note[-1] + 1 if note else 0
+                orders = list(permutations(nominated, min(len(nominated), length - len(drawn))))
+                for order in orders:
+                    for *rest, probability in add_rounds(members, drawn + order, note + (number,) * len(order)):
+                        yield *rest, probability / len(orders)  # type: ignore[misc]
+
+        def draw() -> Lists:
+            leading = Fraction(1, self.lead) if self.lead and length > 2 else Fraction(0)
+            for members in groups:
+                starts: list[tuple[Documents, Fraction]] = [((), 1 - leading)]
+                for leader in members if leading else ():
+                    for first in range(1, length - 1):
+                        starts.append((leader[:first], leading / (len(members) * (length - 2))))
+                for start, chance in starts:
+                    for *rest, probability in add_rounds(members, start, tuple(range(len(start)))):
+                        yield *rest, probability * chance / len(groups)  # type: ignore[misc]
+
+        return merged(draw())
 
     def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
+        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int
     ) -> list[list[Fraction]]:
         """Return P_nm of every two rankers."""
         everyone = range(len(rankings))

@@ -5,7 +5,7 @@ documents only; per impression the ranker with more credit is preferred, by one.
 share the mean of the remaining ranks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_number
 from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note, exact_power, merged, rank_in
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, exact_power, merged, rank_in
 from multileave.methods.team_draft import draw_teams, expect_first_pick, team_draft_lists
 
 TABLE = 128  # ranks with tabulated credits; others are computed
@@ -107,14 +107,12 @@ class SampleScored(Method):
         """Return room for a team draft, and for the credits of every rank and ranker."""
         return 2 * rankers + documents, rankers * k
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, no note, probability): a team draft whose teams are forgotten."""
         drafts = team_draft_lists(rankings, k, neutral=True)
         return merged((drawn, (), probability) for drawn, _, probability in drafts)
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return each ranker's sum of 1 / rank^tau over the clicked documents."""
         power = exact_power(self, self.tau)
         credits = []

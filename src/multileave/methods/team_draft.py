@@ -8,7 +8,7 @@ What all rankers agree on at the top carries no preference, so the common prefix
 in the paper's experiments); ``prefix="drafted"`` drafts it as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
@@ -16,11 +16,11 @@ from itertools import permutations
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_choice
 from multileave.methods.base import Method, register
-from multileave.methods.exact import Documents, ExactRankings, Note, merged
+from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged
 from multileave.random import below
 
 
-def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Iterator[tuple[Documents, Note, Fraction]]:
+def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Lists:
     """Yield every (list, teams, probability) of a team draft; teams are ranker positions, -1 for none."""
     prefix: Documents = ()
     if neutral:
@@ -30,7 +30,7 @@ def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Itera
             prefix += (column[0],)
     orders = list(permutations(range(len(rankings))))
 
-    def draft(drawn: Documents, teams: Note, waiting: Sequence[int]) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def draft(drawn: Documents, teams: Note, waiting: Sequence[int]) -> Lists:
         if len(drawn) == k or all(document in drawn for ranking in rankings for document in ranking):
             yield drawn, teams, Fraction(1)
         elif not waiting:
@@ -166,12 +166,10 @@ class TeamDraft(Method):
         """The draft reads k ranks, and inference none."""
         return k
 
-    def lists(self, rankings: ExactRankings, k: int) -> Iterator[tuple[Documents, Note, Fraction]]:
+    def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, teams, probability)."""
         return team_draft_lists(rankings, k, neutral=self.prefix == "neutral")
 
-    def score(
-        self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Sequence[int], k: int
-    ) -> list[Fraction]:
+    def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return the number of clicks on each ranker's team."""
         return [Fraction(sum(note[position] == n for position in clicks)) for n in range(len(rankings))]

@@ -18,7 +18,7 @@ import numpy as np
 from multileave.impression import Impression
 from multileave.methods.base import Method
 from multileave.outcome import Floats
-from multileave.stats.parsing import count_of, floats_of
+from multileave.stats.parsing import written_tally
 
 FEWEST = 50  # impressions, for a test
 
@@ -83,31 +83,23 @@ class Balance:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Balance":
         """Return what `to_dict` wrote, checked."""
-        balance = cls(rankers)
-        balance.impressions = count_of(data, "impressions")
-        balance.observed = floats_of(data, "observed", (rankers,))
-        balance.expected = floats_of(data, "expected", (rankers,))
-        balance.products = floats_of(data, "products", (rankers, rankers))
+        balance, written = cls(rankers), written_tally(data)
+        balance.impressions = written.count("impressions")
+        balance.observed = written.floats("observed", (rankers,))
+        balance.expected = written.floats("expected", (rankers,))
+        balance.products = written.floats("products", (rankers, rankers))
         return balance
 
 
-def expected_first(impression: Impression, method: Method) -> tuple[Floats, Floats] | None:
-    """Return whose document stands first, (R,), and what was expected; None if that is unknown or a list is empty."""
-    return _expected(impression, method, every=False) if impression.lengths.all() else None
+def expected_balance(impression: Impression, method: Method, *, every: bool) -> tuple[Floats, Floats] | None:
+    """Return what was drawn for each ranker, (R,), and what was expected: first, or of all shown documents.
 
-
-def expected_exposure(impression: Impression, method: Method) -> tuple[Floats, Floats] | None:
-    """Return how many of the shown documents are each ranker's, (R,), and how many were expected.
-
-    None unless every ranker returned as many documents as are shown.
+    None if that is unknown: the method does not say, or a ranker returned nothing or, of `every` document, fewer than
+    are shown.
     """
     visible = len(impression.shown) - len(impression.pinned)
-    enough = visible > 0 and (impression.lengths >= visible).all()
-    return _expected(impression, method, every=True) if enough else None
-
-
-def _expected(impression: Impression, method: Method, *, every: bool) -> tuple[Floats, Floats] | None:
-    visible = len(impression.shown) - len(impression.pinned)
+    if not (visible > 0 and (impression.lengths >= visible).all() if every else impression.lengths.all()):
+        return None
     observed, expected = np.zeros((2, len(impression.rankers)))
     known = method.balance_kernel(
         impression.ranks, impression.lengths, impression.note, visible, every, method.parameters, observed, expected,

@@ -1,6 +1,5 @@
 """Health: whether the data behind a verdict can be trusted."""
 
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from multileave.stats.balance import Balance
 from multileave.stats.intervals.moments import Moments
-from multileave.stats.records import about, to_dict
+from multileave.stats.records import Record, about
 
 if TYPE_CHECKING:
     from multileave.stats.tally.base import BaseTally
@@ -23,56 +22,41 @@ HEAVY = 0.2
 UNBALANCED = 0.001
 
 
-@dataclass(frozen=True)
-class Health:
+class Health(Record):
     """How healthy the data behind a verdict are; shares are None if the tally does not know enough."""
 
-    units: int = field(metadata=about("Number of units (users, sessions)."))
-    effective_units: float = field(
-        metadata=about(
-            "Effective sample size: the number of equally active units with as much information, (sum n)^2 / sum n^2."
-        )
+    units: int = about("Number of units (users, sessions).")
+    effective_units: float = about(
+        "Effective sample size: the number of equally active units with as much information, (sum n)^2 / sum n^2."
     )
-    top_share: float = field(
-        metadata=about(
-            "Share of the clicks (of the impressions, if clicks are not known) made by the most active 1 % of units."
-        )
+    top_share: float = about(
+        "Share of the clicks (of the impressions, if clicks are not known) made by the most active 1 % of units."
     )
-    without_clicks: float | None = field(default=None, metadata=about("Share of impressions without clicks."))
-    no_preference: float | None = field(
-        default=None, metadata=about("Share of impressions in which all rankers rank the drawn documents alike.")
+    without_clicks: float | None = about("Share of impressions without clicks.", default=None)
+    no_preference: float | None = about(
+        "Share of impressions in which all rankers rank the drawn documents alike.", default=None
     )
-    fallbacks: float | None = field(
-        default=None, metadata=about("Share of impressions in which a ranker returned nothing.")
+    fallbacks: float | None = about("Share of impressions in which a ranker returned nothing.", default=None)
+    missing: dict[str, float] | None = about("The same for each ranker.", default=None)
+    different_documents: float | None = about(
+        "Share of impressions that showed a document some ranker had not returned; no reason to worry.", default=None
     )
-    missing: dict[str, float] | None = field(default=None, metadata=about("The same for each ranker."))
-    different_documents: float | None = field(
+    short_lists: float | None = about(
+        "Share of impressions in which a ranker returned fewer than k + 1 documents and lacks some that others "
+        "returned, so that the better ranker may not win.",
         default=None,
-        metadata=about("Share of impressions that showed a document some ranker had not returned; no reason to worry."),
     )
-    short_lists: float | None = field(
-        default=None,
-        metadata=about(
-            "Share of impressions in which a ranker returned fewer than k + 1 documents and lacks some that others "
-            "returned, so that the better ranker may not win."
-        ),
-    )
-    short: dict[str, float] | None = field(default=None, metadata=about("The same for each ranker."))
-    needed: int = field(default=0, metadata=about("The largest k + 1: results to request from every ranker."))
-    same_pages: tuple[tuple[str, str, float], ...] = field(
+    short: dict[str, float] | None = about("The same for each ranker.", default=None)
+    needed: int = about("The largest k + 1: results to request from every ranker.", default=0)
+    same_pages: tuple[tuple[str, str, float], ...] = about(
+        "Pairs of rankers that ranked all drawn documents alike in most impressions, with the share, if the method "
+        "is sensitive to copies of a ranker.",
         default=(),
-        metadata=about(
-            "Pairs of rankers that ranked all drawn documents alike in most impressions, with the share, if the method "
-            "is sensitive to copies of a ranker."
-        ),
     )
-    first: dict[str, Any] | None = field(
-        default=None,
-        metadata=about("Balance of first places: for each ranker observed and expected, with a chi-square test."),
+    first: dict[str, Any] | None = about(
+        "Balance of first places: for each ranker observed and expected, with a chi-square test.", default=None
     )
-    exposure: dict[str, Any] | None = field(
-        default=None, metadata=about("Balance of the documents shown, as for first places.")
-    )
+    exposure: dict[str, Any] | None = about("Balance of the documents shown, as for first places.", default=None)
 
     DERIVED: ClassVar = ("warnings",)
 
@@ -126,10 +110,6 @@ class Health:
                 "of a ranker bias the comparison of the others. Remove one of them, or use rpm."
             )
         return tuple(found)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures and warnings as plain values that JSON can hold."""
-        return to_dict(self)
 
 
 def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:

@@ -1,17 +1,17 @@
-"""Checked input of tallies: outcomes, names, units, and the dictionaries that tallies wrote."""
+"""Checked input of tallies: outcomes, names and units, and the dictionaries that tallies wrote."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from multileave.errors import TallyError
 from multileave.outcome import TOLERANCE, Floats, Outcome
-from multileave.stats.intervals.moments import Ints, differences, pair_positions
+from multileave.stats.intervals.moments import differences, pair_positions
+from multileave.written import Written
 
 # No method yields preferences this large, and squared sums of smaller ones stay finite.
 LARGEST = 1e40
-LARGEST_SUM = 1e100
 
 
 def read_outcome(outcome: Outcome, rankers: tuple[str, ...]) -> tuple[Floats, bool]:
@@ -91,76 +91,6 @@ def plain_unit(unit: Hashable) -> Hashable:
     return unit
 
 
-def check_version(data: Mapping[str, Any], newest: int) -> None:
-    """Raise an error if a dictionary is not a tally, or one of a newer version."""
-    if not isinstance(data, Mapping):
-        raise TallyError(f"A tally is read from a dictionary, not from a {type(data).__name__}. Parse its JSON first.")
-    version = data.get("version")
-    if isinstance(version, int) and version > newest:
-        raise TallyError(
-            f"This tally has format version {version}; this version of multileave reads up to {newest}. Upgrade it."
-        )
-    if version != newest or isinstance(version, bool):
-        raise malformed("version", version, str(newest))
-
-
-def field_of(data: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return a field of a dictionary, of this type."""
-    if name not in data:
-        raise TallyError(
-            f"The tally lacks {name!r}; it has {', '.join(map(repr, data)) or 'nothing'}. Pass a dictionary written by "
-            "Tally.to_dict."
-        )
-    value = data[name]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise malformed(name, value, f"a {kind.__name__.lower()}")
-    return value
-
-
-def count_of(data: Mapping[str, Any], name: str) -> int:
-    """Return a field that is a non-negative integer."""
-    value = field_of(data, name, int)
-    if value < 0:
-        raise malformed(name, value, "an integer from 0")
-    return int(value)
-
-
-def floats_of(data: Mapping[str, Any], name: str, shape: tuple[int, ...], *, least: float = -LARGEST_SUM) -> Floats:
-    """Return a field of finite numbers of this shape, none below the least."""
-    array = _array(data, name)
-    if not array.size and 0 in shape:
-        return np.zeros(shape)
-    if array.shape != shape or array.dtype.kind not in "fi" or not (np.abs(array) <= LARGEST_SUM).all():
-        raise malformed(name, data[name], f"finite numbers, shape {shape}")
-    if (array < least).any():
-        raise malformed(name, data[name], f"no number below {least:g}")
-    return array.astype(np.float64)
-
-
-def counts_of(data: Mapping[str, Any], name: str, size: int, least: int) -> Ints:
-    """Return a field of that many integers, none below the least."""
-    array = _array(data, name)
-    if not array.size and not size:
-        return np.zeros(0, dtype=np.int64)
-    if array.shape != (size,) or array.dtype.kind != "i" or array.min(initial=least) < least:
-        raise malformed(name, data[name], f"{size} integers from {least}")
-    return array.astype(np.int64)
-
-
-def _array(data: Mapping[str, Any], name: str) -> "np.ndarray[Any, Any]":
-    value = data.get(name)
-    if not isinstance(value, np.ndarray):
-        value = field_of(data, name, list)
-    try:
-        return np.array(value)
-    except (ValueError, OverflowError):
-        return np.array("no array")
-
-
-def malformed(name: str, found: object, expected: str) -> TallyError:
-    """Return the error for a field that no tally writes."""
-    shown = repr(found)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return TallyError(
-        f"The tally's {name!r} is {shown}; expected {expected}. Pass a dictionary written by Tally.to_dict, unchanged."
-    )
+def written_tally(data: Any) -> Written:
+    """Return a dictionary that a tally, or a part of one, wrote."""
+    return Written(data, "tally", TallyError)

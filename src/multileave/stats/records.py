@@ -5,9 +5,9 @@ A statistic is declared once, as a field with a description or as a property wit
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, dataclass_transform, get_type_hints
 
 
 class ReportedField(NamedTuple):
@@ -18,14 +18,33 @@ class ReportedField(NamedTuple):
 
 
 def about(
-    text: str, *, reported: bool = True, last: bool = False, column: tuple[str, str] | None = None
-) -> dict[str, Any]:
-    """Return the metadata of a dataclass field with a description.
+    text: str,
+    *,
+    default: Any = MISSING,
+    reported: bool = True,
+    last: bool = False,
+    column: tuple[str, str] | None = None,
+) -> Any:
+    """Return a field of a record with a description.
 
     reported: whether it is part of JSON; last: after derived properties. column: its heading in a table and how it is
     printed there, see `verdict.wording`.
     """
-    return {"description": text, "reported": reported, "last": last, "column": column}
+    meaning = {"description": text, "reported": reported, "last": last, "column": column}
+    return field(default=default, metadata=meaning)
+
+
+@dataclass_transform(field_specifiers=(about,), frozen_default=True)
+class Record:
+    """A class whose subclasses are frozen dataclasses that report their fields."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is reported as plain values that JSON can hold."""
+        cls: Any = type(self)
+        return {name: _plain(getattr(self, name)) for name in reported_fields(cls)}
 
 
 @cache
@@ -43,15 +62,9 @@ def reported_fields(record: type) -> Mapping[str, ReportedField]:
     return found[0] | found[1] | found[2]
 
 
-def to_dict(record: object) -> dict[str, Any]:
-    """Return what a record reports as plain values that JSON can hold."""
-    cls: Any = type(record)
-    return {name: _plain(getattr(record, name)) for name in reported_fields(cls)}
-
-
 def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return to_dict(value)
+    if isinstance(value, Record):
+        return value.to_dict()
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, tuple | list) else value

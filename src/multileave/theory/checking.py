@@ -1,11 +1,7 @@
 """theory.check: decides all instances of a size, or searches when there are too many."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from typing import TypeAlias
 
 from multileave.errors import MethodError
@@ -22,13 +18,10 @@ from multileave.theory.findings import Counterexample, Finding, Report
 from multileave.theory.instances import instances, returned_lists
 from multileave.theory.proofs import proved
 from multileave.theory.property_table import SIMULATED_DRAWS, make_table
+from multileave.theory.search import INDEPENDENT, RANK_ONLY, Progress, in_processes, search_report
 from multileave.theory.users import PRESETS, User, as_user
 
-INDEPENDENT = "users with independent clicks"
 ANY_LAW = "users whose click probability at a rank depends only on the rank and relevance there"
-RANK_ONLY = "users whose clicks do not depend on the documents"
-
-Progress = Callable[[int, int], None]
 
 
 def check(
@@ -72,8 +65,6 @@ def check(
         raise MethodError(f"returned is {returned!r}; expected a number of documents, at least 1, or 'any'.")
     rankers = min(rankers, method.most_rankers or rankers)
     if search is not None:
-        from multileave.theory.search import search_report
-
         return search_report(
             method, documents, rankers, k, person, _user_name(user), search, seed,
             jobs=jobs, progress=progress, returned=returned,
@@ -87,22 +78,24 @@ def check(
         for lists in returned_lists(rankings, returned)
     ]
     decide = partial(_decide, method, person, seed, rankers)
-    decided = list(_run(decide, cases, jobs, progress))
+    decided = []
+    for found in in_processes(decide, cases, jobs):
+        decided.append(found)
+        if progress:
+            progress(len(decided), len(cases))
     return _report(method, documents, rankers, person, _user_name(user), decided, returned, k)
 
 
 @dataclass(frozen=True)
 class _Decided:
+    """One case: its size, the instance, and for each requirement that was decided what breaks it, or None."""
+
     documents: int
     k: int
-    case: tuple[ExactRankings, int]
+    rankings: ExactRankings
     linear: bool
     infeasible: bool
-    copies: bool  # whether this case is only about copies of a ranker
-    considerate: Counterexample | None = None
-    unbiased: Counterexample | None = None
-    pareto: Counterexample | None = None
-    clone_proof: Counterexample | None = None
+    breaks: dict[str, Counterexample | None]
 
 
 Case: TypeAlias = tuple[ExactRankings, int, ExactRankings]  # rankings, k, and what was returned of them, () for all
@@ -113,38 +106,26 @@ def _decide(method: Method, user: User | None, seed: int, rankers: int, case: Ca
     rankings = lists or full
     slack = getattr(method, "exact_slack", None)
     infeasible = slack is not None and slack(rankings, k) > 0
-    table = make_table(method, rankings, k, seed=seed, full=full if lists else ())
-    found = _Decided(len(full[0]), k, (rankings, k), table.linear, infeasible, copies=len(full) < rankers)
-    if found.copies:
-        broken = None
-        for copied, ranking in enumerate(rankings):
-            if broken is None and not infeasible:
-                beside = make_table(method, (*rankings, ranking), k, seed=seed, full=full if lists else ())
-                broken = break_of_clone_proofness(table, beside, copied)
-        return replace(found, clone_proof=broken)
-    return replace(
-        found,
-        considerate=break_of_considerateness(table),
-        unbiased=None if infeasible else break_of_unbiasedness(table),
-        pareto=None if infeasible or not _expects_a_winner(user) else break_of_pareto(table, user),
-    )
+    make = partial(make_table, method, k=k, seed=seed, full=full if lists else ())
+    table = make(rankings)
+    breaks: dict[str, Counterexample | None] = {}
+    if len(full) == rankers:
+        breaks["considerate"] = break_of_considerateness(table)
+    if len(full) == rankers and not infeasible:
+        breaks["unbiased"] = break_of_unbiasedness(table)
+        breaks["pareto"] = break_of_pareto(table, user) if _expects_a_winner(user) else None
+    if len(full) < rankers and not infeasible:
+        found = (
+            break_of_clone_proofness(table, make((*rankings, ranking)), copied)
+            for copied, ranking in enumerate(rankings)
+        )
+        breaks["clone_proof"] = next(filter(None, found), None)
+    return _Decided(len(full[0]), k, rankings, table.linear, infeasible, breaks)
 
 
 def _expects_a_winner(user: User | None) -> bool:
     """Return whether a user's clicks are correlated with relevance, so that the Pareto requirement applies."""
     return user is None or bool(getattr(user, "correlated", True))
-
-
-def _run(decide: "partial[_Decided]", cases: list[Case], jobs: int, progress: Progress | None) -> Iterator[_Decided]:
-    with ExitStack() as stack:
-        decided: Iterator[_Decided] = map(decide, cases)
-        if jobs > 1 and len(cases) >= 2 * jobs:
-            pool = stack.enter_context(ProcessPoolExecutor(jobs, mp_context=get_context("fork")))
-            decided = pool.map(decide, cases, chunksize=max(1, len(cases) // (jobs * 16)))
-        for done, result in enumerate(decided, 1):
-            yield result
-            if progress:
-                progress(done, len(cases))
 
 
 def _report(
@@ -173,19 +154,18 @@ def _report(
         sizes: dict[tuple[int, int], tuple[int, int]] = {}
         first: Counterexample | None = None
         for one in decided:
-            if (one.infeasible and requirement != "considerate") or one.copies != (requirement == "clone_proof"):
-                continue
-            found = getattr(one, requirement)
-            broken, total = sizes.get((one.documents, one.k), (0, 0))
-            sizes[one.documents, one.k] = broken + (found is not None), total + 1
-            first = first or found
+            if requirement in one.breaks:
+                found = one.breaks[requirement]
+                broken, total = sizes.get((one.documents, one.k), (0, 0))
+                sizes[one.documents, one.k] = broken + (found is not None), total + 1
+                first = first or found
         return Finding(requirement, first, sizes, covers[requirement], requirement in proofs)
 
     exact = has_definition(method)
     report = Report(
         str(method), documents, rankers, name, finding("considerate"), finding("unbiased"), finding("pareto"),
         finding("clone_proof"),
-        infeasible=tuple(one.case for one in decided if one.infeasible and not one.copies), returned=returned,
+        infeasible=tuple((one.rankings, one.k) for one in decided if one.infeasible and one.breaks), returned=returned,
     )  # fmt: skip
     return report if exact else replace(report, exact=False, draws=SIMULATED_DRAWS)
 

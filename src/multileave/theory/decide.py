@@ -20,18 +20,20 @@ cover dependent clicks as well.
 
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
 from multileave.theory.findings import Counterexample
-from multileave.theory.instances import dominators, relevant_sets
+from multileave.theory.instances import relevant_sets
 from multileave.theory.property_table import Array, PropertyTable
 from multileave.theory.users import Independent, User
 
 # A simulated expectation violates a requirement if it is this many standard errors on the wrong side.
 SIGMAS = 5.0
+ROUNDING = 1e-9  # what a sum of floats that should be zero may be
 
 
 def break_of_considerateness(table: PropertyTable) -> Counterexample | None:
@@ -46,7 +48,7 @@ def break_of_considerateness(table: PropertyTable) -> Counterexample | None:
 def break_of_unbiasedness(table: PropertyTable) -> Counterexample | None:
     """Return clicks, the same on every list, that prefer a ranker, or None."""
     totals = table.values.sum(axis=0)
-    errors = _standard_errors(table, table.values)
+    errors = _tolerances(table)
     for mask in sorted(range(1, 2**table.k), key=lambda m: (m.bit_count(), m)):
         wrong = np.abs(totals[mask]) > errors[mask]
         if wrong.any():
@@ -61,20 +63,20 @@ def break_of_unbiasedness(table: PropertyTable) -> Counterexample | None:
 
 def break_of_pareto(table: PropertyTable, user: User | None) -> Counterexample | None:
     """Return relevant documents for which the dominating ranker does not win, or None."""
-    linear = user is None and table.linear
-    judged, asked = table.judged
-    for relevant in relevant_sets(tuple(sorted(judged[0], key=str))):
-        for n in dominators(judged, relevant, asked):
-            for m in range(len(table.rankings)):
-                if m == n:
-                    continue
-                found = (
-                    _break_for_user(table, relevant, n, m, user)
-                    if user is not None
-                    else _break_for_independent(table, relevant, n, m, linear=linear)
-                )
-                if found is not None:
-                    return found
+    for relevant, n in table.dominations():
+        at_corners = corner_expectations(table, relevant, n) if user is None else None
+        for m in range(len(table.rankings)):
+            if m == n:
+                continue
+            if at_corners is None:
+                found = _break_for_user(table, relevant, n, m, user)
+            else:
+                found = _break_for_independent(table, relevant, n, m, at_corners[:, m])
+            if found is not None:
+                return Counterexample(
+                    "pareto", table.rankings, table.page, relevant=relevant, user=found[0], pair=(n, m),
+                    expectation=found[1], full=table.full,
+                )  # fmt: skip
     return None
 
 
@@ -120,16 +122,11 @@ def _slack(table: PropertyTable, n: int, m: int) -> float:
 
 
 def _break_for_user(
-    table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User
-) -> Counterexample | None:
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: Any
+) -> tuple[User, Fraction] | None:
     expected = expected_preference(table, relevant, n, m, user)
     slack = _slack(table, n, m)
-    if expected > -slack if slack else expected > 0:
-        return None
-    return Counterexample(
-        "pareto", table.rankings, table.page, relevant=relevant, user=user, pair=(n, m), expectation=expected,
-        full=table.full,
-    )  # fmt: skip
+    return None if expected > -slack else (user, expected)
 
 
 def expected_preference(table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
@@ -148,28 +145,25 @@ def expected_preference(table: PropertyTable, relevant: frozenset[object], n: in
 
 
 def _break_for_independent(
-    table: PropertyTable, relevant: frozenset[object], n: int, m: int, *, linear: bool
-) -> Counterexample | None:
+    table: PropertyTable, relevant: frozenset[object], n: int, m: int, expected: Array
+) -> tuple[User, Fraction] | None:
+    """Return a user near a corner at which the expectation, given for all corners, is too small."""
     triangles = corners(table.k)
-    masks = table.relevance(relevant)
-    entries = table.values[:, :, n, m]
-    if linear:
-        expected = _linear_corners(table, masks, entries)
-    else:
-        rows = np.arange(len(masks))
-        expected = np.array([entries[rows, other | (wanted & masks)].sum() for wanted, other in triangles])
     strict = triangles.index((2**table.k - 1, 0))
     slack = _slack(table, n, m)
     if (expected >= -slack).all() and (expected[strict] > 0 or slack):
         return None
     worst = strict if expected[strict] <= -slack else int(np.argmin(expected))
-    user, value = _nearby_user(table, relevant, n, m, triangles[worst])
-    return Counterexample(
-        "pareto", table.rankings, table.page, relevant=relevant, user=user, pair=(n, m), expectation=value,
-        full=table.full,
-    )  # fmt: skip
+    return _nearby_user(table, relevant, n, m, triangles[worst])
 
 
+def corner_expectations(table: PropertyTable, relevant: frozenset[object], n: int) -> Array:
+    """Return E[P_nm] at all 3^k corners for every m, (3^k, R)."""
+    rows, masks, entries = np.arange(len(table.lists)), table.relevance(relevant), table.values[:, :, n]
+    return np.array([entries[rows, other | (wanted & masks)].sum(axis=0) for wanted, other in corners(table.k)])
+
+
+@cache
 def corners(k: int) -> list[tuple[int, int]]:
     """Return all 3^k corners as masks: ranks clicked when relevant, ranks clicked when not."""
     found = []
@@ -178,22 +172,6 @@ def corners(k: int) -> list[tuple[int, int]]:
         other = sum(b << x for x, (_, b) in enumerate(corner))
         found.append((wanted, other))
     return found
-
-
-def _linear_corners(table: PropertyTable, masks: Array, entries: Array) -> Array:
-    """Return the expectation at every corner from each rank's two coefficients."""
-    on_relevant, on_other = [], []
-    for x in range(table.k):
-        there = (masks >> x & 1).astype(bool)
-        on_relevant.append(entries[there, 1 << x].sum())
-        on_other.append(entries[~there, 1 << x].sum())
-    return np.array(
-        [
-            sum(on_relevant[x] for x in range(table.k) if wanted >> x & 1)
-            + sum(on_other[x] for x in range(table.k) if other >> x & 1)
-            for wanted, other in corners(table.k)
-        ]
-    )
 
 
 def _nearby_user(
@@ -214,12 +192,12 @@ def _nearby_user(
     return user, value
 
 
-def _standard_errors(table: PropertyTable, values: Array) -> Array:
-    """Return how far from zero a simulated mean may be; zeros if the table is exact."""
-    if table.exact:
-        return np.zeros(values.shape[1:], dtype=values.dtype)
+def _tolerances(table: PropertyTable) -> Array:
+    """Return how far from zero the sums over lists may be if they should be zero."""
+    if not table.draws:
+        return np.full(table.values.shape[1:], 0 if table.exact else ROUNDING, dtype=table.values.dtype)
     weights = table.probabilities[:, None, None, None]
-    mean = values.sum(axis=0)
-    variance = np.maximum((values**2 / weights).sum(axis=0) - mean**2, 0)
-    bound: Array = SIGMAS * np.sqrt(variance / float(table.draws or 1)) + 1e-9
+    mean = table.values.sum(axis=0)
+    variance = np.maximum((table.values**2 / weights).sum(axis=0) - mean**2, 0)
+    bound: Array = SIGMAS * np.sqrt(variance / float(table.draws)) + ROUNDING
     return bound

@@ -7,6 +7,7 @@ that every expectation is an exact sum of integers:
     E[P] = sum over l of the sum over c of P(c | l) p(l) P(l, c).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -18,6 +19,7 @@ import numpy as np
 from multileave.methods.base import Method, infer
 from multileave.methods.exact import Documents, ExactRankings, exact_preferences
 from multileave.theory.enumeration import has_definition
+from multileave.theory.instances import dominators, relevant_sets
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -30,8 +32,9 @@ class PropertyTable:
 
     rankings: the lists that rankers returned. full: their rankings of all documents, if these are only the tops, and
     asked: how many results were asked for; these two decide which ranker is better.
-    lists: the visible documents of each list. values: (L, 2**k, R, R) integers, or floats if the method was simulated.
-    probabilities: p(l), on the same scale. scale: the common denominator. draws: how many lists were simulated.
+    lists: the visible documents of each list. values: (L, 2**k, R, R) integers, or floats if they are not exact.
+    probabilities: p(l), on the same scale. scale: the common denominator.
+    draws: how many lists were simulated; 0 if the table was computed in floats, None if it is exact.
     """
 
     rankings: ExactRankings
@@ -49,14 +52,16 @@ class PropertyTable:
         """How many results were asked for."""
         return self.asked or self.k
 
-    @property
-    def judged(self) -> tuple[ExactRankings, int]:
-        """The rankings, and the number of results, by which a ranker dominates another."""
-        return self.full or self.rankings, self.page
+    def dominations(self) -> Iterator[tuple[frozenset[object], int]]:
+        """Yield every set of relevant documents for which a ranker dominates all others, and the ranker."""
+        judged = self.full or self.rankings
+        for relevant in relevant_sets(tuple(sorted(judged[0], key=str))):
+            for ranker in dominators(judged, relevant, self.page):
+                yield relevant, ranker
 
     @property
     def exact(self) -> bool:
-        """Whether the table was computed rather than simulated."""
+        """Whether the table was computed in Fractions."""
         return self.draws is None
 
     def relevance(self, relevant: frozenset[object]) -> Array:

@@ -5,9 +5,9 @@ through the method's compiled credit. A suspected counterexample is made smaller
 documents, smaller k) and confirmed in Fractions from the definition; only confirmed ones are reported.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, TypeAlias
 
@@ -18,19 +18,30 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods.base import Method
 from multileave.methods.exact import ExactRankings
-from multileave.theory.decide import break_of_considerateness, break_of_pareto, break_of_unbiasedness, corners
+from multileave.theory.decide import (
+    ROUNDING,
+    break_of_considerateness,
+    break_of_pareto,
+    break_of_unbiasedness,
+    corner_expectations,
+)
 from multileave.theory.enumeration import has_definition
 from multileave.theory.findings import Counterexample, Finding, Report
-from multileave.theory.instances import document_names, dominators, relevant_sets
-from multileave.theory.property_table import Array, make_table
+from multileave.theory.instances import document_names
+from multileave.theory.property_table import Array, PropertyTable, make_table
 from multileave.theory.users import User
 
 Numbers: TypeAlias = tuple[tuple[int, ...], ...]  # rankings of documents 0, 1, ...
+Progress: TypeAlias = Callable[[int, int], None]
 Lengths: TypeAlias = tuple[int, ...]  # how many documents each ranker returned
 
-ROUNDING = 1e-9  # an expectation in floats below minus this is worth confirming
 PATIENCE = 40  # mutations without gain before a new start
 CHAIN = 200  # instances per task, so that seeds do not depend on the number of processes
+
+
+INDEPENDENT = "users with independent clicks"
+RANK_ONLY = "users whose clicks do not depend on the documents"
+BREAKS = {"considerate": break_of_considerateness, "unbiased": break_of_unbiasedness}
 
 
 def credit(*arguments: object) -> None:
@@ -56,29 +67,7 @@ def score_lists(ranks, lengths, drawn, note, visible, k, params, out, values, wo
             out[row, mask] = values
 
 
-@dataclass(frozen=True, eq=False)
-class FloatTable:
-    """p(l) P(l, c) of one instance in floats; documents are numbers from 0.
-
-    rankings: what was returned of the full ones. full, asked: decide which ranker dominates.
-    """
-
-    rankings: Numbers
-    k: int
-    drawn: Array
-    values: Array
-    full: Numbers
-    asked: int
-
-    def relevance(self, relevant: frozenset[object]) -> Array:
-        """Return for each list the mask of the positions of relevant documents."""
-        wanted = np.array([document in relevant for document in range(len(self.full[0]))])
-        bits = wanted[self.drawn[:, : self.k]].astype(np.int64)
-        masks: Array = (bits << np.arange(bits.shape[1])).sum(axis=1)
-        return masks
-
-
-def float_table(method: Any, full: Numbers, k: int, lengths: Lengths = ()) -> FloatTable:
+def float_table(method: Any, full: Numbers, k: int, lengths: Lengths = ()) -> PropertyTable:
     """Compute the table of one instance: lists by definition, preferences by the kernel.
 
     lengths: what was returned of the rankings; all by default.
@@ -104,7 +93,9 @@ def float_table(method: Any, full: Numbers, k: int, lengths: Lengths = ()) -> Fl
         out = out[..., :, None] - out[..., None, :]
         if method.outcome == "sign":
             out = np.where(np.abs(out) < 1e-12, 0.0, np.sign(out))
-    return FloatTable(rankings, visible, drawn, out * chances[:, None, None, None], full, k)
+    lists = tuple(row[0][:visible] for row in rows)
+    values = out * chances[:, None, None, None]
+    return PropertyTable(rankings, visible, lists, values, chances, 1, 0, full, k)
 
 
 def tops(rankings: Any, lengths: Lengths) -> Any:
@@ -123,35 +114,25 @@ def click_law(user: User | None, k: int) -> Array | None:
     return law
 
 
-def is_suspect(requirement: str, table: FloatTable, law: Array | None) -> bool:
+def is_suspect(requirement: str, table: PropertyTable, law: Array | None) -> bool:
     """Return whether floats say that a requirement is violated."""
-    if requirement == "considerate":
-        return not all(
-            {*table.drawn[:, rank - 1].tolist()} <= {d for ranking in table.rankings for d in ranking[:rank]}
-            for rank in range(1, table.k + 1)
-        )
-    if requirement == "unbiased":
-        return bool(np.abs(table.values.sum(axis=0)).max() > ROUNDING)
-    return least_preference(table, law) < -ROUNDING
+    if requirement == "pareto":
+        return least_preference(table, law) < -ROUNDING
+    return BREAKS[requirement](table) is not None
 
 
-def least_preference(table: FloatTable, law: Array | None) -> float:
+def least_preference(table: PropertyTable, law: Array | None) -> float:
     """Return the least E[P_nm] of a dominating ranker n over all relevant sets.
 
     law: see `click_law`; None for the least over all corners of users with independent clicks.
     """
     least = np.inf
-    rows = np.arange(len(table.values))
-    pairs = corners(table.k) if law is None else []
-    for relevant in relevant_sets(tuple(range(len(table.full[0])))):
-        for n in dominators(table.full, relevant, table.asked):
-            masks = table.relevance(relevant)
-            if law is not None:
-                expected = np.einsum("lc,lcm->m", law[masks], table.values[:, :, n])
-            else:
-                entries = table.values[:, :, n]
-                expected = np.min([entries[rows, b | (a & masks)].sum(axis=0) for a, b in pairs], axis=0)
-            least = min(least, float(np.delete(expected, n).min()))
+    for relevant, n in table.dominations():
+        if law is not None:
+            expected = np.einsum("lc,lcm->m", law[table.relevance(relevant)], table.values[:, :, n])
+        else:
+            expected = corner_expectations(table, relevant, n).min(axis=0)
+        least = min(least, float(np.delete(expected, n).min()))
     return least
 
 
@@ -161,14 +142,15 @@ def hunt(
     rankers: int,
     k: int | None,
     user: User | None,
-    tries: int,
-    seed: int,
-    returned: int | str | None = None,
+    returned: int | str | None,
+    task: tuple[int, int],
 ) -> tuple[int, list[Counterexample]]:
     """Try instances, starting again when mutations no longer help; stop when Pareto is violated.
 
+    task: how many instances to try, and the seed.
     Return how many were tried, and the confirmed counterexamples, at most one for each requirement.
     """
+    tries, seed = task
     rng = np.random.default_rng(seed)
     laws: dict[int, Array | None] = {}
     found: dict[str, Counterexample] = {}
@@ -224,11 +206,7 @@ def confirmed(
         order = {document: names[i] for i, document in enumerate(candidate[0])}
         named: ExactRankings = tuple(tuple(order[d] for d in ranking) for ranking in candidate)
         table = make_table(method, tops(named, returned), size, full=named if returned else ())
-        found = (
-            break_of_pareto(table, user) if requirement == "pareto"
-            else break_of_unbiasedness(table) if requirement == "unbiased"
-            else break_of_considerateness(table)
-        )  # fmt: skip
+        found = break_of_pareto(table, user) if requirement == "pareto" else BREAKS[requirement](table)
         if found is not None:
             return found
     return None
@@ -263,6 +241,18 @@ def _smaller(
             return rankings, k, lengths
 
 
+def in_processes(function: Callable[[Any], Any], cases: Sequence[Any], jobs: int) -> Iterator[Any]:
+    """Yield function(case) for every case, in order; computed in so many processes if there are enough cases."""
+    if jobs == 1 or len(cases) <= jobs:
+        yield from map(function, cases)
+        return
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("fork"))
+    try:
+        yield from pool.map(function, cases, chunksize=max(1, len(cases) // (jobs * 16)))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def search_report(
     method: Method,
     documents: int,
@@ -274,7 +264,7 @@ def search_report(
     seed: int,
     *,
     jobs: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
     returned: int | str | None = None,
 ) -> Report:
     """Search with several processes and report what was confirmed."""
@@ -288,21 +278,15 @@ def search_report(
     done = 0
     shares = [min(CHAIN, tries - start) for start in range(0, tries, CHAIN)]
     seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(len(shares))]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
-        tasks = [
-            pool.submit(hunt, method, documents, rankers, k, user, share, own, returned)
-            for share, own in zip(shares, seeds, strict=True)
-        ]
-        for task in tasks:
-            tried, confirmed_now = task.result()
-            done += tried
-            for one in confirmed_now:
-                found.setdefault(one.requirement, one)
-            if progress:
-                progress(done, tries)
-            if "pareto" in found:
-                pool.shutdown(cancel_futures=True)
-                break
+    tasks = list(zip(shares, seeds, strict=True))
+    for tried, confirmed_now in in_processes(partial(hunt, method, documents, rankers, k, user, returned), tasks, jobs):
+        done += tried
+        for one in confirmed_now:
+            found.setdefault(one.requirement, one)
+        if progress:
+            progress(done, tries)
+        if "pareto" in found:
+            break
     size = (documents, k or documents)
 
     def finding(requirement: str, covers: str) -> Finding:
@@ -312,8 +296,8 @@ def search_report(
     return Report(
         str(method), documents, rankers, user_name,
         finding("considerate", "everyone"),
-        finding("unbiased", "users whose clicks do not depend on the documents"),
-        finding("pareto", "users with independent clicks" if user is None else f"the {user_name} user"),
+        finding("unbiased", RANK_ONLY),
+        finding("pareto", INDEPENDENT if user is None else f"the {user_name} user"),
         Finding("clone_proof", None, {}, "nobody: a search does not check it"),
         searched=done, returned=returned,
     )  # fmt: skip

@@ -29,8 +29,27 @@ class User(Protocol):
         ...
 
 
+class _Chances:
+    """A user given by two tuples of probabilities of the same length."""
+
+    def __post_init__(self) -> None:
+        chances = {name: _probabilities(name, value) for name, value in vars(self).items() if name != "anywhere"}
+        for name, values in chances.items():
+            object.__setattr__(self, name, values)
+        if len({*map(len, chances.values())}) > 1 or not all(chances.values()):
+            numbers = " and ".join(f"{len(values)} probabilities in {name}" for name, values in chances.items())
+            raise DataError(
+                f"The user has {numbers}; expected as many in both, at least one. Make them the same length."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the user as plain values."""
+        values = {name: list(map(str, v)) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+        return {"kind": type(self).__name__.lower(), **values}
+
+
 @dataclass(frozen=True)
-class Independent:
+class Independent(_Chances):
     """A user who clicks at each rank independently.
 
     relevant, other: the probability of a click at rank 1, 2, ... on a relevant and on another
@@ -42,15 +61,6 @@ class Independent:
 
     relevant: tuple[Fraction, ...]
     other: tuple[Fraction, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "relevant", _probabilities("relevant", self.relevant))
-        object.__setattr__(self, "other", _probabilities("other", self.other))
-        if len(self.relevant) != len(self.other):
-            raise DataError(
-                f"The user has {len(self.relevant)} probabilities for relevant documents and {len(self.other)} for "
-                "others; expected one of each for every rank. Make them the same length."
-            )
 
     @property
     def correlated(self) -> bool:
@@ -76,13 +86,9 @@ class Independent:
 
         return read(0, (), Fraction(1))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the user as plain values."""
-        return {"kind": "independent", "relevant": list(map(str, self.relevant)), "other": list(map(str, self.other))}
-
 
 @dataclass(frozen=True)
-class Cascade:
+class Cascade(_Chances):
     """A user who reads from the top, clicks by grade, and may stop after a click.
 
     click, stop: probabilities by grade, 0 first.
@@ -92,15 +98,6 @@ class Cascade:
     click: tuple[Fraction, ...]
     stop: tuple[Fraction, ...]
     anywhere: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "click", _probabilities("click", self.click))
-        object.__setattr__(self, "stop", _probabilities("stop", self.stop))
-        if len(self.click) != len(self.stop) or not self.click:
-            raise DataError(
-                f"The user has {len(self.click)} grades in click and {len(self.stop)} in stop; expected one of each "
-                "for every grade. Make them the same length."
-            )
 
     @property
     def correlated(self) -> bool:
@@ -127,15 +124,6 @@ class Cascade:
                     yield from read(x + 1, seen, chance * weight * (1 - stop if may_stop else 1))
 
         return read(0, (), Fraction(1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the user as plain values."""
-        return {
-            "kind": "cascade",
-            "click": list(map(str, self.click)),
-            "stop": list(map(str, self.stop)),
-            "anywhere": self.anywhere,
-        }
 
 
 def as_user(user: "str | User | None") -> "User | None":

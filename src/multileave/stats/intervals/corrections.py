@@ -42,8 +42,3 @@ def benjamini_hochberg(p: Floats) -> Floats:
 
 
 CORRECTIONS: dict[str, Callable[[Floats], Floats]] = {"holm": holm, "bh": benjamini_hochberg, "none": np.copy}
-
-
-def corrected(p: Floats, correction: str) -> Floats:
-    """Return p-values corrected by the rule of this name, which `Rules` has checked."""
-    return CORRECTIONS[correction](p)

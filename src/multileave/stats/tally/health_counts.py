@@ -8,9 +8,9 @@ import numpy as np
 from multileave.errors import TallyError
 from multileave.impression import ABSENT, Impression
 from multileave.methods.base import get_method
-from multileave.stats.balance import Balance, expected_exposure, expected_first
+from multileave.stats.balance import Balance, expected_balance
 from multileave.stats.intervals.moments import Ints
-from multileave.stats.parsing import count_of, counts_of, field_of, malformed, other_rankers
+from multileave.stats.parsing import other_rankers, written_tally
 
 COUNTS = (
     "clicks_known", "without_clicks", "examined", "no_preference", "different_documents", "fallbacks", "left_out",
@@ -83,10 +83,8 @@ class HealthCounts:
         if not method.clone_proof and len(impression.ranks):
             ranks = impression.ranks[:, order]
             self.same_pages += (ranks[:, :, None] == ranks[:, None, :]).all(axis=0)
-        for balance, found in (
-            (self.first, expected_first(impression, method)),
-            (self.exposure, expected_exposure(impression, method)),
-        ):
+        for balance, every in ((self.first, False), (self.exposure, True)):
+            found = expected_balance(impression, method, every=every)
             if found is not None:
                 balance.add(found[0][order], found[1][order])
 
@@ -135,22 +133,19 @@ class HealthCounts:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "HealthCounts":
         """Return what `to_dict` wrote, checked; earlier versions did not count short lists and same pages."""
-        counts = cls(rankers)
+        counts, written = cls(rankers), written_tally(data)
+        older = "short" not in data
         for name in COUNTS:
-            setattr(counts, name, count_of(data, name) if name in data or name != "short_lists" else 0)
-        counts.missing = counts_of(data, "missing", rankers, 0)
-        if "short" in data:
-            counts.short, counts.needed = counts_of(data, "short", rankers, 0), count_of(data, "needed")
-            pages = field_of(data, "same_pages", list)
-            if len(pages) != rankers:
-                raise malformed("same_pages", len(pages), f"{rankers} rows")
-            rows = [counts_of({"same_pages": row}, "same_pages", rankers, 0) for row in pages]
-            counts.same_pages = np.array(rows, dtype=np.int64)
+            setattr(counts, name, 0 if older and name == "short_lists" else written.count(name))
+        counts.missing = written.integers("missing", (rankers,))
+        if not older:
+            counts.short, counts.needed = written.integers("short", (rankers,)), written.count("needed")
+            counts.same_pages = written.integers("same_pages", (rankers, rankers))
         for part, whole in PARTS.items():
-            if getattr(counts, part) > getattr(counts, whole):
-                raise malformed(part, getattr(counts, part), f"at most {whole!r}, {getattr(counts, whole)}")
-        counts.first = Balance.from_dict(field_of(data, "first", Mapping), rankers)
-        counts.exposure = Balance.from_dict(field_of(data, "exposure", Mapping), rankers)
+            right = getattr(counts, part) <= getattr(counts, whole)
+            written.require(part, right, f"at most {whole!r}, {getattr(counts, whole)}")
+        counts.first = Balance.from_dict(written.field("first", Mapping), rankers)
+        counts.exposure = Balance.from_dict(written.field("exposure", Mapping), rankers)
         return counts
 
 

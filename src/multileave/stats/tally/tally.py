@@ -14,25 +14,14 @@ from multileave.impression import Impression
 from multileave.outcome import Floats, Outcome
 from multileave.stats.intervals.confidence_sequence import TUNED_FOR
 from multileave.stats.intervals.moments import Ints, pair_positions, reordered_pairs
-from multileave.stats.parsing import (
-    as_pairs,
-    check_version,
-    checked_count,
-    count_of,
-    counts_of,
-    field_of,
-    floats_of,
-    malformed,
-    other_rankers,
-    plain_unit,
-    read_outcome,
-)
+from multileave.stats.parsing import as_pairs, checked_count, other_rankers, plain_unit, read_outcome, written_tally
 from multileave.stats.tally.base import BaseTally
 from multileave.stats.tally.grouped_sums import Group
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds, Units
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
+from multileave.written import Written
 
 if TYPE_CHECKING:
     from multileave.stats.verdict.strengths import Strengths
@@ -197,7 +186,7 @@ class Tally(BaseTally):
         Tally(rankers=('a', 'b'), impressions=3, units=2)
         """
         tally = cls(rankers)
-        tally._squares = floats_of({"squares": squares}, "squares", (tally.pairs,), least=0.0)
+        tally._squares = written_tally({"squares": squares}).floats("squares", (tally.pairs,), least=0.0)
         clicked = np.zeros(len(units), dtype=np.int64) if clicks is None else clicks
         if isinstance(units, PackedIds):
             by_pair = sums_of == "pairs"
@@ -292,32 +281,30 @@ class Tally(BaseTally):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Tally":
         """Return the tally that `to_dict` wrote, checked."""
-        check_version(data, FORMAT_VERSION)
-        names = field_of(data, "rankers", list)
-        try:
-            tally = cls(names)
-        except TallyError:
-            raise malformed("rankers", names, "two or more different names") from None
-        units = field_of(data, "units", Mapping)
-        tally._read_singles(field_of(data, "single", Mapping))
-        tally._units = Units.from_dict(units, len(names))
-        tally._squares = floats_of(units, "squares", tally._squares.shape, least=0.0)
-        tally.evidence = HealthCounts.from_dict(field_of(data, "evidence", Mapping), len(names))
+        written = written_tally(data)
+        written.check_version(FORMAT_VERSION)
+        names = written.field("rankers", list)
+        different = all(isinstance(name, str) for name in names) and len(set(names)) == len(names) > 1
+        written.require("rankers", different, "two or more different names")
+        tally, units = cls(names), written.part("units")
+        tally._read_singles(written.part("single"))
+        tally._units = Units.from_dict(units.data, len(names))
+        tally._squares = units.floats("squares", tally._squares.shape, least=0.0)
+        tally.evidence = HealthCounts.from_dict(written.field("evidence", Mapping), len(names))
         return tally
 
-    def _read_singles(self, data: Mapping[str, Any]) -> None:
+    def _read_singles(self, written: Written) -> None:
         """Read the impressions without a unit, checked."""
-        impressions, self._single_clicks = count_of(data, "impressions"), count_of(data, "clicks")
-        sums = floats_of(data, "sums", (self.pairs,))
-        squares = floats_of(data, "squares", (self.pairs,), least=0.0)
+        impressions, self._single_clicks = written.count("impressions"), written.count("clicks")
+        sums, squares = written.floats("sums", (self.pairs,)), written.floats("squares", (self.pairs,), least=0.0)
         grouped = self._grouped
-        grouped.wins, grouped.losses = counts_of(data, "wins", self.pairs, 0), counts_of(data, "losses", self.pairs, 0)
+        grouped.wins, grouped.losses = (written.integers(name, (self.pairs,)) for name in ("wins", "losses"))
+        empty = not (sums.any() or squares.any())
+        written.require("sums", bool(impressions) or empty, "zeros, as there are no impressions")
         if impressions:
             grouped.groups[1] = Group(impressions, sums, squares)
-        elif sums.any() or squares.any():
-            raise malformed("sums", data["sums"], "zeros, as there are no impressions")
-        if (grouped.wins + grouped.losses > impressions).any():
-            raise malformed("wins", data["wins"], f"with 'losses' at most the {impressions} impressions")
+        few = bool((grouped.wins + grouped.losses <= impressions).all())
+        written.require("wins", few, f"with 'losses' at most the {impressions} impressions")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tally):

@@ -16,7 +16,7 @@ import numpy as np
 from multileave.errors import TallyError
 from multileave.outcome import TOLERANCE, Floats
 from multileave.stats.intervals.moments import Ints, differences
-from multileave.stats.parsing import counts_of, field_of, floats_of, malformed, plain_unit
+from multileave.stats.parsing import plain_unit, written_tally
 
 BLOCK = 1 << 18  # numbers in a block of units' sums by pair
 
@@ -154,20 +154,17 @@ class Units:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "Units":
         """Return the rows that `to_dict` wrote, checked."""
-        units = cls(rankers)
-        sums_of = field_of(data, "sums_of", str)
-        if sums_of not in ("credits", "pairs"):
-            raise malformed("sums_of", sums_of, "'credits' or 'pairs'")
+        units, written = cls(rankers), written_tally(data)
+        sums_of, ids = written.field("sums_of", str), written.field("ids", list)
+        written.require("sums_of", sums_of in ("credits", "pairs"), "'credits' or 'pairs'")
         units.by_pair = sums_of == "pairs"
-        ids = field_of(data, "ids", list)
-        if not all(isinstance(unit, str | int | float) and unit == unit for unit in ids):
-            raise malformed("ids", ids, "units that are strings or numbers")
+        plain = all(isinstance(unit, str | int | float) and unit == unit for unit in ids)
+        written.require("ids", plain, "units that are strings or numbers")
         units._rows = {unit: row for row, unit in enumerate(ids)}
-        if len(units) < len(ids):
-            raise malformed("ids", ids, "every unit once")
-        units.counts = counts_of(data, "impressions", len(ids), 1)
-        units.clicks = counts_of(data, "clicks", len(ids), 0)
-        units.sums = floats_of(data, "sums", (len(ids), units.pairs if units.by_pair else rankers))
+        written.require("ids", len(units) == len(ids), "every unit once")
+        units.counts = written.integers("impressions", (len(ids),), 1)
+        units.clicks = written.integers("clicks", (len(ids),))
+        units.sums = written.floats("sums", (len(ids), units.pairs if units.by_pair else rankers))
         return units
 
     @classmethod

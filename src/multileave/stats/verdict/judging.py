@@ -8,7 +8,7 @@ from multileave.errors import TallyError
 from multileave.stats.health import examine
 from multileave.stats.intervals.clustered import Intervals, clustered, wilson
 from multileave.stats.intervals.confidence_sequence import anytime, boundary
-from multileave.stats.intervals.corrections import corrected
+from multileave.stats.intervals.corrections import CORRECTIONS
 from multileave.stats.intervals.crosschecks import bootstrap, sign_test
 from multileave.stats.intervals.moments import Moments, pair_positions
 from multileave.stats.planning import units_to_decide
@@ -33,7 +33,7 @@ def judge_segments(tallies: Mapping[str, BaseTally], rules: Rules) -> dict[str, 
     for name, tally in tallies.items():
         moments = tally.moments()
         found[name] = moments, _intervals(tally, moments, rules, comparisons)
-    together = corrected(np.concatenate([intervals.p for _, intervals in found.values()]), rules.correction)
+    together = CORRECTIONS[rules.correction](np.concatenate([intervals.p for _, intervals in found.values()]))
     parts = np.split(together, np.cumsum([len(intervals.p) for _, intervals in found.values()])[:-1])
     return {
         name: _verdict(tallies[name], moments, intervals, part, rules, comparisons)

@@ -6,7 +6,7 @@ from typing import Any
 
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
-from multileave.stats.parsing import check_version, field_of, malformed
+from multileave.stats.parsing import written_tally
 from multileave.stats.tally.tally import FORMAT_VERSION, Tally
 from multileave.stats.verdict.judging import judge_segments
 from multileave.stats.verdict.rules import Rules
@@ -93,12 +93,13 @@ class SegmentedTally:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SegmentedTally":
         """Return what `to_dict` wrote, checked."""
-        check_version(data, FORMAT_VERSION)
-        made = cls(field_of(data, "rankers", list), field_of(data, "by", str))
-        for segment, part in field_of(data, "segments", Mapping).items():
+        written = written_tally(data)
+        written.check_version(FORMAT_VERSION)
+        made = cls(written.field("rankers", list), written.field("by", str))
+        for segment, part in written.field("segments", Mapping).items():
             tally = Tally.from_dict(part)
-            if tally.rankers != made.rankers:
-                raise malformed("rankers", tally.rankers, f"those of all segments, {', '.join(made.rankers)}")
+            same = f"those of all segments, {', '.join(made.rankers)}"
+            written_tally(part).require("rankers", tally.rankers == made.rankers, same)
             made.tallies[segment] = tally
         return made
 

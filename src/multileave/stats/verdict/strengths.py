@@ -5,15 +5,14 @@ unit prefers n is modelled as e^s_n / (e^s_n + e^s_m), with strengths s that sum
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multileave.errors import MissingExtra, TallyError
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import pair_positions
-from multileave.stats.records import to_dict
+from multileave.stats.records import Record
 
 if TYPE_CHECKING:
     from multileave.stats.tally.tally import Tally
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 _ALPHA = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Strength:
+class Strength(Record):
     """A ranker's strength with its confidence interval, None if units cannot be resampled."""
 
     ranker: str
@@ -32,17 +30,12 @@ class Strength:
     high: float | None
 
 
-@dataclass(frozen=True)
-class Strengths:
+class Strengths(Record):
     """The strengths of all rankers, best first."""
 
     confidence: float
     units: int
     rankers: tuple[Strength, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the strengths as plain values that JSON can hold."""
-        return to_dict(self)
 
     def __str__(self) -> str:
         width = max(len(one.ranker) for one in self.rankers)

@@ -1,56 +1,44 @@
 """Verdict: preferences with confidence intervals, the winner if there is one, and what is still open."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
 from multileave.errors import TallyError, nearest
 from multileave.outcome import Floats
 from multileave.stats.health import Health
-from multileave.stats.records import about, to_dict
+from multileave.stats.records import Record, about
 from multileave.stats.verdict.ranking import circles, condorcet, copeland
 from multileave.stats.verdict.rules import Rules
 
 DEFAULT = Rules()
 
 
-@dataclass(frozen=True, slots=True)
-class PairVerdict:
+class PairVerdict(Record):
     """What is known about two rankers, read as the first against the second."""
 
-    rankers: tuple[str, str] = field(metadata=about("The two rankers."))
-    preference: float = field(
-        metadata=about(
-            "Mean preference per impression; above 0 if the first ranker is preferred.", column=("preference", "number")
-        )
+    rankers: tuple[str, str] = about("The two rankers.")
+    preference: float = about(
+        "Mean preference per impression; above 0 if the first ranker is preferred.", column=("preference", "number")
     )
-    low: float = field(
-        metadata=about(
-            "Lower end of its confidence interval, for this pair alone unless simultaneous.", column=("low", "number")
-        )
+    low: float = about(
+        "Lower end of its confidence interval, for this pair alone unless simultaneous.", column=("low", "number")
     )
-    high: float = field(metadata=about("Upper end of its confidence interval.", column=("high", "number")))
-    p: float = field(metadata=about("Two-sided p-value against no preference.", column=("p", "probability")))
-    p_corrected: float = field(
-        metadata=about("The p-value corrected for the number of pairs.", column=("corrected", "probability"))
+    high: float = about("Upper end of its confidence interval.", column=("high", "number"))
+    p: float = about("Two-sided p-value against no preference.", column=("p", "probability"))
+    p_corrected: float = about("The p-value corrected for the number of pairs.", column=("corrected", "probability"))
+    significant: bool = about("Whether p_corrected is at most 1 - confidence.")
+    share: float = about(
+        "Share of units that prefer the first ranker, ties half.", default=0.5, column=("share", "percent")
     )
-    significant: bool = field(metadata=about("Whether p_corrected is at most 1 - confidence."))
-    share: float = field(
-        default=0.5,
-        metadata=about("Share of units that prefer the first ranker, ties half.", column=("share", "percent")),
-    )
-    share_low: float = field(default=0.0, metadata=about("Lower end of the share's confidence interval."))
-    share_high: float = field(default=1.0, metadata=about("Upper end of the share's confidence interval."))
-    sign_p: float = field(
-        default=1.0, metadata=about("P-value of the exact sign test: do as many units prefer either?")
-    )
-    more_units: int | None = field(
+    share_low: float = about("Lower end of the share's confidence interval.", default=0.0)
+    share_high: float = about("Upper end of the share's confidence interval.", default=1.0)
+    sign_p: float = about("P-value of the exact sign test: do as many units prefer either?", default=1.0)
+    more_units: int | None = about(
+        "Estimated number of further units for significance with 80 % power, if the preference stays as large; None "
+        "if it is significant, or takes over 100 times the units.",
         default=None,
-        metadata=about(
-            "Estimated number of further units for significance with 80 % power, if the preference stays as "
-            "large; None if it is significant, or takes over 100 times the units."
-        ),
     )
 
     @property
@@ -73,13 +61,8 @@ class PairVerdict:
         """The ranker that is significantly preferred, or None."""
         return self.rankers[0 if self.preference > 0 else 1] if self.significant else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the pair as plain values that JSON can hold."""
-        return to_dict(self)
 
-
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """What a tally says about every pair of rankers; `str()` is one sentence, with warnings below it.
 
     `pair(n, m)` reads a pair in either order.
@@ -99,13 +82,13 @@ class Verdict:
     -0.5
     """
 
-    rankers: tuple[str, ...] = field(metadata=about("The rankers."))
-    impressions: int = field(metadata=about("Number of impressions."))
-    units: int = field(metadata=about("Number of units (users, sessions)."))
-    confidence: float = field(metadata=about("Confidence level of the intervals, such as 0.95."))
-    pairs: tuple[PairVerdict, ...] = field(metadata=about("Every two rankers, in the order of `rankers`.", last=True))
-    rules: Rules = field(default=DEFAULT, metadata=about("How the verdict was reached.", reported=False))
-    health: Health | None = field(default=None, metadata=about("Whether the data can be trusted.", last=True))
+    rankers: tuple[str, ...] = about("The rankers.")
+    impressions: int = about("Number of impressions.")
+    units: int = about("Number of units (users, sessions).")
+    confidence: float = about("Confidence level of the intervals, such as 0.95.")
+    pairs: tuple[PairVerdict, ...] = about("Every two rankers, in the order of `rankers`.", last=True)
+    rules: Rules = about("How the verdict was reached.", default=DEFAULT, reported=False)
+    health: Health | None = about("Whether the data can be trusted.", default=None, last=True)
 
     DERIVED: ClassVar = (
         "interval", "anytime", "correction", "simultaneous", "sentence", "winner", "condorcet", "leaders", "copeland",
@@ -217,10 +200,6 @@ class Verdict:
             for group in self.circles
         ]
         return (*found, *(self.health.warnings if self.health is not None else ()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain values that JSON can hold."""
-        return to_dict(self)
 
     def table(self) -> str:
         """Return all pairs as a table in plain text, and the warnings.
