@@ -47,10 +47,11 @@ class DoesNotFit(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The valid rows of a batch, and for each invalid one its number, the error and the row itself."""
+    """The valid rows of a batch, the number and error of each invalid one, and how many were filtered out."""
 
     batch: pa.RecordBatch
-    wrong: list[tuple[int, RowError, Any]]
+    wrong: list[tuple[int, RowError]]
+    filtered: int = 0
 
 
 def prepare_rows(
@@ -83,32 +84,35 @@ def prepare_clicks(raw: pa.RecordBatch, numbers: Sequence[int]) -> Prepared:
 
 
 def rows_one_by_one(raws: Sequence[Any], numbers: Sequence[int], unit: str | None, headers: Headers) -> Prepared:
-    """Prepare parsed rows of impressions; a `RowError` among them is an invalid row."""
+    """Prepare parsed rows of impressions."""
 
     def read(raw: Any) -> dict[str, Any]:
         row = read_row(raw, unit)
         return {**row, "header": headers.number(row["method"], tuple(row["rankers"]))}
 
-    return _one_by_one(raws, numbers, read, PREPARED)
+    return one_by_one(raws, numbers, read, PREPARED)
 
 
 def clicks_one_by_one(raws: Sequence[Any], numbers: Sequence[int]) -> Prepared:
     """Prepare parsed rows of clicks."""
-    return _one_by_one(raws, numbers, read_click, CLICK_ROWS)
+    return one_by_one(raws, numbers, read_click, CLICK_ROWS)
 
 
-def _one_by_one(
-    raws: Sequence[Any], numbers: Sequence[int], read: Callable[[Any], dict[str, Any]], schema: pa.Schema
+def one_by_one(
+    raws: Sequence[Any], numbers: Sequence[int], read: Callable[[Any], dict[str, Any] | None], schema: pa.Schema
 ) -> Prepared:
+    """Read rows into a batch; a `RowError` among them is invalid, and None, also from `read`, is filtered out."""
     rows, wrong = [], []
     for number, raw in zip(numbers, raws, strict=True):
         try:
             if isinstance(raw, RowError):
                 raise raw
-            rows.append({**read(raw), "row": number})
+            row = None if raw is None else read(raw)
+            if row is not None:
+                rows.append({**row, "row": number})
         except RowError as error:
-            wrong.append((number, error, raw))
-    return Prepared(pa.RecordBatch.from_pylist(rows, schema=schema), wrong)
+            wrong.append((number, error))
+    return Prepared(pa.RecordBatch.from_pylist(rows, schema=schema), wrong, len(raws) - len(rows) - len(wrong))
 
 
 def row_dicts(batch: pa.RecordBatch) -> list[Any]:

@@ -14,10 +14,9 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from multileave.errors import DataError, MissingExtra
-from multileave.methods.base import get_method
-from multileave.replay.engine import check_cap, read_actions
 from multileave.replay.reading.preparing import EVENT_FIELDS, NEEDED
 from multileave.replay.report import Counts, Replay
+from multileave.replay.run import Settings
 from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
 from multileave.replay.spark.tasks import (
     CLICKS_FOUND,
@@ -79,11 +78,8 @@ def replay(
     partitions: over how many to spread the units; by default spark.sql.shuffle.partitions, fewer for a small log.
     setup: called first in every task, for example to register your own methods.
     """
-    chosen = read_actions(actions, dwell, window)
-    check_cap(cap)
-    if method is not None:
-        get_method(method)  # raises an error here rather than on an executor
-    job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup, method)
+    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method)
+    job = Job(settings, clicks is not None, quarantine is not None, setup)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
         if clicks is not None:
@@ -96,7 +92,7 @@ def replay(
             found = _merged(partial_sums, job, partitions)
             if check_ids and clicks is None:
                 found.counts.repeated_impressions = _repeated(rows)
-            found = replace(found, files=len(impressions.inputFiles())).ordered(chosen.names)
+            found = replace(found, files=len(impressions.inputFiles())).ordered(settings.actions.names)
             if quarantine is not None and found.reasons:
                 _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
                 found = replace(found, quarantine=quarantine)
