@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
@@ -256,6 +255,8 @@ def _load_click_group(part: Part) -> Iterator[Prepared]:
 
 def _passing_rows(part: Part, schema: pa.Schema, condition: pc.Expression) -> Any:
     """Return which rows of a row group pass a filter, bool (n,); Arrow finds the columns that it reads."""
+    import pyarrow.dataset as pads  # only with a filter, as it takes a while
+
     nothing = _with_keys(pa.RecordBatch.from_pylist([], schema=schema), part.file.keys)
     _passing(nothing, condition)  # raises an error if it does not fit the log
     keys = [pc.field(key) == value for key, value in part.file.keys if key not in schema.names]
