@@ -13,8 +13,8 @@ import pyarrow as pa
 from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import Credits
-from multileave.replay.inferring.health_sums import HealthSums
 from multileave.stats import Tally
+from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -45,13 +45,13 @@ class UnitSums:
         # All impressions, with a unit or without: how many, and how many with clicks.
         self._impressions = 0
         self._clicked = np.zeros(actions, dtype=np.int64)
-        self._health = HealthSums.empty(len(rankers))
+        self._health = HealthCounts(len(rankers))
 
     def add(self, units: pa.StringArray, credits: Credits) -> None:
         """Add rows that all have reason 0; units: their ids, null for none."""
         self._impressions += len(units)
         self._clicked += np.count_nonzero(credits.clicks, axis=0)
-        self._health.add(credits.health)
+        self._health.merge(credits.health)
         self._single_impressions += units.null_count
         if len(units):
             self._waiting.append((units, credits))
@@ -114,9 +114,11 @@ class UnitSums:
             wins=wins.astype(np.int64).tolist(),
             losses=losses.astype(np.int64).tolist(),
         )
-        without_clicks = self._impressions - int(self._clicked[action])
-        data["evidence"] = self._health.to_dict(self._impressions, without_clicks)
-        return Tally.from_dict(data)
+        tally = Tally.from_dict(data)
+        tally.evidence.merge(self._health)
+        tally.evidence.clicks_known = self._impressions
+        tally.evidence.without_clicks = self._impressions - int(self._clicked[action])
+        return tally
 
     def _units(self) -> tuple[pa.StringArray, Array, Floats]:
         self._add_waiting()
