@@ -23,9 +23,8 @@ def run(pieces, unit, cap):
     tasks = [pa.Table.from_batches([piece]).to_batches(max_chunksize=20) for piece in pieces]
     partial = [batch for task in tasks for batch in spark_tasks.infer_rows(job, task)]
     table = pa.Table.from_batches(partial).sort_by([("key", "ascending"), ("unit", "ascending")])
-    merged = list(spark_tasks.merge_units(job, table.to_batches(max_chunksize=7)))
-    [last] = spark_tasks.merge_found(merged)
-    [found] = last.column("found").to_pylist()
+    [merged] = spark_tasks.merge_units(job, table.to_batches(max_chunksize=7))
+    [found] = merged.column("found").to_pylist()
     return pickle.loads(found).ordered(NAMES), len(partial)
 
 

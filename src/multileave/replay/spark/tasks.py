@@ -1,8 +1,7 @@
 """The tasks of Spark's workers, which do not need Spark themselves.
 
-There are three, with a shuffle between them. `infer_rows` infers rows as the local engine does, and adds them up by
-unit within its partition. `merge_units` gets all sums of a unit, one after another, and turns them into tallies.
-`merge_found` merges the results of several partitions.
+There are two, with a shuffle between them. `infer_rows` infers rows as the local engine does, and adds them up by unit
+within its partition. `merge_units` gets all sums of a unit, one after another, and turns them into tallies.
 
 All counts travel in the rows that tasks return, so a retried task changes nothing.
 """
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 
 from multileave.replay.reading.parts import Loaded
 from multileave.replay.reading.preparing import EVENT_FIELDS, PREPARED, with_clicks
-from multileave.replay.report import Quarantine, Replay
+from multileave.replay.report import Counts, Quarantine, Replay
 from multileave.replay.run import Run, Settings
 from multileave.replay.spark.batches import (
     AGAIN,
@@ -105,9 +104,9 @@ def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
     if job.setup is not None:
         job.setup()
     run = Run(replace(job.settings, method=None), Quarantine())
-    held: list[Replay] = []
+    held = Replay((), Counts(), 0)
     for batch in batches:
-        held = _merged([*held, *map(pickle.loads, batch.column("found").drop_null().to_pylist())])
+        held = reduce(Replay.merge, map(pickle.loads, batch.column("found").drop_null().to_pylist()), held)
         for key in batch.column("key").drop_null().unique():
             some = batch.filter(pc.equal(batch.column("key"), key))
             method, rankers, by_pair = json.loads(key.as_py())
@@ -115,17 +114,7 @@ def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
             sums = run.sums(run.headers.by_pair(number) if by_pair else number)
             flat = some.column("sums").flatten().to_numpy()
             sums.add_units(some.column("unit"), some.column("impressions").to_numpy(), flat)
-    for found in _merged([*held, run.finish()]):
-        yield _rows(FOUND, found=_pickled(found))
-
-
-def merge_found(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Merge the results in a partition into one."""
-    held: list[Replay] = []
-    for batch in batches:
-        held = _merged([*held, *map(pickle.loads, batch.column("found").to_pylist())])
-    for found in held:
-        yield _rows(FOUND, found=_pickled(found))
+    yield _rows(FOUND, found=_pickled(held.merge(run.finish())))
 
 
 def prepare_clicks(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -190,10 +179,6 @@ def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
                 impressions=pa.array(counts),
                 sums=pa.ListArray.from_arrays(offsets, pa.array(values.ravel())),
             )
-
-
-def _merged(found: list[Replay]) -> list[Replay]:
-    return [reduce(Replay.merge, found)] if found else []
 
 
 def _pickled(found: Replay) -> pa.BinaryArray:
