@@ -79,10 +79,6 @@ class BlockingClient(ClientBase):
         self._take(Click(impression, document, position, action, dwell))
 
     @abstractmethod
-    def flush(self, timeout: float = 5.0) -> bool:
-        """Send all events now; return whether all were sent within the timeout."""
-
-    @abstractmethod
     def close(self, timeout: float = 5.0) -> None:
         """Send queued events within the timeout, spill the rest, and stop."""
 

@@ -8,8 +8,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -140,12 +139,10 @@ class LogWriter:
         self._impressions.close()
         self._clicks.close()
 
-    def __enter__(self) -> "LogWriter":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -53,11 +53,11 @@ def stream(database: Any, query: str) -> Iterator[pa.RecordBatch]:
 class ClickJoin:
     """Events in any order, by the place of their impression in the log.
 
-    folder: for what exceeds memory. memory: such as "4GB"; None for DuckDB's default.
+    memory: such as "4GB"; None for DuckDB's default.
     """
 
-    def __init__(self, *, folder: str | os.PathLike[str] | None = None, memory: str | None, threads: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="multileave-", dir=folder)
+    def __init__(self, *, memory: str | None, threads: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="multileave-")
         self._database = open_database(self._folder.name, memory=memory, threads=threads)
         self._stream: Iterator[pa.RecordBatch] = iter(())
         self._held: list[tuple[Any, pa.StructArray]] = []

@@ -27,7 +27,6 @@ class LogFile:
 
     filesystem: pafs.FileSystem
     path: str
-    number: int
     size: int
     keys: tuple[tuple[str, str], ...]
 
@@ -77,7 +76,7 @@ def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[
                 )
         for one in sorted(infos, key=lambda i: str(i.path)):
             keys = path_keys(one.path)
-            found.setdefault(one.path, LogFile(system, one.path, len(found), one.size or 0, keys))
+            found.setdefault(one.path, LogFile(system, one.path, one.size or 0, keys))
     return list(found.values())
 
 

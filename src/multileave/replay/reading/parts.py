@@ -20,6 +20,7 @@ from multileave.replay.reading.preparing import (
     NEEDED,
     Prepared,
     clicks_one_by_one,
+    lacks_positions,
     one_by_one,
     prepare_clicks,
     prepare_rows,
@@ -304,21 +305,11 @@ def _columns(file: pq.ParquetFile, part: Part, wants: Wants) -> list[str]:
     events = {path.rpartition(".")[2]: path for path in leaves if path.startswith("clicks.")}
     documents = wants.documents
     if "clicks" in names and not wants.ids:
-        documents = "position" not in events
-        if not documents:
-            held = file.read_row_group(part.row_group, columns=[events["position"]], use_threads=False)
-            documents = any(_has_nulls(chunk) for chunk in held.column(0).chunks)
+        held = file.read_row_group(part.row_group, columns=[events.get("position", "clicks")], use_threads=False)
+        documents = any(lacks_positions(chunk) for chunk in held.column(0).chunks)
         fields = ["position", "action", "timestamp", *(["dwell"] if wants.dwell else [])]
         chosen = [events[name] for name in (*fields, *(["document"] if documents else [])) if name in events]
         wanted.extend(chosen or ["clicks"])
     if documents:
         wanted.extend(["shown", "ids"])
     return [name for name in wanted if name.partition(".")[0] in names]
-
-
-def _has_nulls(lists: pa.Array) -> bool:
-    """Return whether the one field of a list of structs has nulls, or the type is another."""
-    if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
-        return True
-    events = lists.flatten()
-    return bool(events.null_count or events.field(0).null_count)

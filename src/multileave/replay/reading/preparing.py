@@ -42,7 +42,11 @@ PREPARED = pa.schema(
 )
 
 
-class DoesNotFit(Exception):
+# What is raised if columns do not fit, also by Arrow for the types of a damaged file.
+UNFIT = (pa.ArrowException, RowError, KeyError, ValueError, AttributeError, TypeError)
+
+
+class DoesNotFit(ValueError):
     """A batch whose columns do not follow the schema; its rows are read one by one."""
 
 
@@ -64,9 +68,7 @@ def prepare_rows(
     """
     try:
         return Prepared(_by_columns(raw, numbers, unit, headers), [])
-    except (DoesNotFit, pa.ArrowException, UnicodeDecodeError, RowError, KeyError, ValueError):
-        pass
-    except (AttributeError, TypeError):  # columns of other types than ours, in a damaged file
+    except UNFIT:
         pass
     return rows_one_by_one(row_dicts(whole()), numbers.tolist(), unit, headers)
 
@@ -77,7 +79,7 @@ def prepare_clicks(raw: pa.RecordBatch, numbers: Sequence[int]) -> Prepared:
         ids, events = _column(raw, "impression_id", pa.string()), _event_columns(raw)
         if not ids.null_count:
             return Prepared(pa.RecordBatch.from_arrays([ids, *events], schema=CLICK_ROWS), [])
-    except (DoesNotFit, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
+    except UNFIT:
         pass
     return clicks_one_by_one(row_dicts(raw), numbers)
 
@@ -175,6 +177,15 @@ def attach_clicks(batch: pa.RecordBatch, first: int, places: Any, events: pa.Str
 def with_clicks(batch: pa.RecordBatch, clicks: pa.ListArray) -> pa.RecordBatch:
     """Return prepared rows with other clicks."""
     return batch.set_column(batch.schema.get_field_index("clicks"), PREPARED.field("clicks"), clicks)
+
+
+def lacks_positions(clicks: pa.Array) -> bool:
+    """Return whether some click has no position, or clicks are not lists of structs."""
+    if not pa.types.is_list(clicks.type) or not pa.types.is_struct(clicks.type.value_type):
+        return True
+    events = clicks.flatten()
+    position = events.type.get_field_index("position")
+    return len(events) > 0 if position < 0 else bool(events.null_count or events.field(position).null_count)
 
 
 def _column(raw: pa.RecordBatch, name: str | None, kind: pa.DataType) -> pa.Array:

@@ -15,6 +15,7 @@ from multileave.replay.reading.parts import parse_lines
 from multileave.replay.reading.preparing import (
     Prepared,
     clicks_one_by_one,
+    lacks_positions,
     prepare_clicks,
     prepare_rows,
     row_dicts,
@@ -48,16 +49,9 @@ def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.Re
     spare = [] if dated else ["timestamp"]
     name = EVENTS if EVENTS in batch.schema.names else "clicks"
     events = batch.column(name) if name in batch.schema.names else None
-    if events is None or not _lacks_positions(events):
+    if events is None or not lacks_positions(events):
         spare += ["shown", "ids"]
     return raw.drop_columns([name for name in (*spare, "hidden") if name in raw.schema.names])
-
-
-def _lacks_positions(events: pa.ListArray) -> bool:
-    held = events.flatten()
-    if not pa.types.is_struct(held.type) or held.type.get_field_index("position") < 0:
-        return len(held) > 0
-    return bool(held.field(held.type.get_field_index("position")).null_count)
 
 
 def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
