@@ -7,6 +7,7 @@ import uuid
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -234,15 +235,9 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]
     ...     write_parquet(f"{folder}/clicks.parquet", [{"impression_id": "i1", "position": 0}], CLICKS)
     1
     """
-    count = 0
-    block: list[Mapping[str, Any]] = []
+    count, left = 0, iter(rows)
     with parquet_writer(path, schema) as writer:
-        for row in rows:
-            block.append(row)
-            count += 1
-            if len(block) == ROW_GROUP:
-                writer.write_table(pa.Table.from_pylist(block, schema=schema))
-                block = []
-        if block or not count:
+        while block := list(islice(left, ROW_GROUP)):
             writer.write_table(pa.Table.from_pylist(block, schema=schema))
+            count += len(block)
     return count

@@ -20,7 +20,7 @@ from multileave.errors import DataError
 from multileave.log.schema import CLICKS, IMPRESSIONS, JOINED
 from multileave.log.writer import ROW_GROUP, json_line, parquet_writer, spell_time, to_row
 from multileave.methods.base import Method
-from multileave.random import Seed, below, next_word, seed_state, uniform
+from multileave.random import Seed, State, below, next_word, seed_state, uniform
 
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 APART = timedelta(microseconds=250_000)  # between impressions
@@ -55,12 +55,12 @@ class LogSimulation:
             raise DataError(f"impressions is {impressions} and users is {self.users}; expected integers from 1.")
         self.method.check_rankers(len(self.data.rankers))
         queries = [self._query(number) for number in range(len(self.data))]
-        rng = seed_state(seed)
+        state = seed_state(seed)
+        rng = np.random.default_rng(state.tolist())
         for first in range(0, impressions, size):
-            numbers = range(first, min(first + size, impressions))
-            pages = [self._page(queries, rng, number) for number in numbers]
-            self._add_events([row for row, _ in pages], np.random.default_rng([seed for _, seed in pages]))
-            yield [row for row, _ in pages]
+            rows = [self._page(queries, state, number) for number in range(first, min(first + size, impressions))]
+            self._add_events(rows, rng)
+            yield rows
 
     def _query(self, number: int) -> tuple[dict[str, list[str]], dict[str, int]]:
         """Return the rankings of a query, and the grades of its documents; their ids are unique in the log."""
@@ -69,8 +69,8 @@ class LogSimulation:
         named = [[names[document] for document in ranking] for ranking in rankings.tolist()]
         return dict(zip(self.data.rankers, named, strict=True)), dict(zip(names, labels.tolist(), strict=True))
 
-    def _page(self, queries: list[tuple[Any, ...]], rng: Any, number: int) -> tuple[dict[str, Any], int]:
-        """Show a page of a uniformly chosen query to a user; return its row, and a seed for its events."""
+    def _page(self, queries: list[tuple[Any, ...]], rng: State, number: int) -> dict[str, Any]:
+        """Show a page of a uniformly chosen query to a user; return its row, with the positions of clicks."""
         query = below(rng, len(queries))
         user = int(self.users * uniform(rng) ** 1.5)  # some search often
         rankings, grades = queries[query]
@@ -78,7 +78,7 @@ class LogSimulation:
         labels = np.array([grades[document] for document in impression.shown], dtype=np.uint8)
         clicked = np.zeros(len(labels), dtype=np.uint8)
         self.user.kernel(labels, len(labels), self.user.parameters, rng, clicked)
-        row = to_row(
+        return to_row(
             impression,
             impression_id=f"i{number:09d}",
             timestamp=START + APART * number,
@@ -86,7 +86,6 @@ class LogSimulation:
             query=f"query {query}",
             clicks=np.flatnonzero(clicked).tolist(),
         )
-        return row, int(below(rng, 2**30))
 
     def _add_events(self, rows: list[dict[str, Any]], rng: np.random.Generator) -> None:
         """Replace clicked positions by events, each followed by its purchase if there is one."""

@@ -77,7 +77,7 @@ class ClickJoin:
     def take_ids(self, ids: Iterable[tuple[Any, Any]]) -> None:
         """Load row numbers and impression ids of all parts of the log, in order."""
         batches = (
-            pa.RecordBatch.from_arrays([_one(names), pa.array(part * ROWS + rows)], schema=KEYS)
+            pa.RecordBatch.from_arrays([names, pa.array(part * ROWS + rows)], schema=KEYS)
             for part, (rows, names) in enumerate(ids)
         )
         create_table(self._database, "keys", KEYS, batches)
@@ -130,9 +130,3 @@ class ClickJoin:
     def _number(self, query: str) -> int:
         [(number,)] = self._database.execute(query).fetchall()
         return int(number)
-
-
-def _one(names: Any) -> pa.Array:
-    if isinstance(names, pa.ChunkedArray):
-        return names.combine_chunks()
-    return pa.array(names, pa.string())

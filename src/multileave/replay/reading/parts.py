@@ -126,21 +126,19 @@ def _load(
     return loaded
 
 
-def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[str | None]]:
+def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, pa.StringArray]:
     """Return the rows of a part, counted from 0, and their impression ids."""
-    if part.file.is_parquet:
-        if part.error is not None:
-            return np.zeros(0, dtype=np.int64), []
-        try:
-            with part.file.filesystem.open_input_file(part.file.path) as opened:
-                column = pq.ParquetFile(opened).read_row_group(part.row_group, columns=["impression_id"]).column(0)
-            return np.arange(part.rows), column.cast(pa.string())
-        except (OSError, pa.ArrowException, IndexError):
-            return np.zeros(0, dtype=np.int64), []
-    raws, numbers = parse(part)
-    given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
-    texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
-    return np.array(numbers, dtype=np.int64) - part.first, texts
+    if not part.file.is_parquet:
+        raws, numbers = parse(part)
+        given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
+        texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
+        return np.array(numbers, dtype=np.int64) - part.first, pa.array(texts, pa.string())
+    try:
+        with part.file.filesystem.open_input_file(part.file.path) as opened:
+            column = pq.ParquetFile(opened).read_row_group(part.row_group, columns=["impression_id"]).column(0)
+        return np.arange(part.rows), column.cast(pa.string()).combine_chunks()
+    except (OSError, pa.ArrowException, IndexError):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
 
 
 def parse(part: Part, translate: Translate | None = None) -> tuple[list[Any], list[int]]:

@@ -36,7 +36,10 @@ def prepared_rows(
     """Prepare some rows of a batch, numbered by their place in it."""
     numbers, raws, rows = _lines(batch, rows)
     if raws:
-        raws = [_with_unit(batch, row, unit, raw) for row, raw in zip(numbers, raws, strict=True)]
+        units = batch.column(unit).to_pylist() if unit in batch.schema.names else [None] * len(batch)
+        for x, row in enumerate(numbers):
+            if units[row] is not None and isinstance(raws[x], dict):
+                raws[x] = {unit: units[row], **raws[x]}
         yield rows_one_by_one(raws, numbers, unit, headers)
     if len(rows):
         raw = _log_columns(batch)
@@ -67,14 +70,6 @@ def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
         return batch.append_column(unit, units)
     held = pc.coalesce(batch.column(unit).cast(pa.string()), units)
     return batch.set_column(batch.schema.get_field_index(unit), unit, held)
-
-
-def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> Any:
-    """Add the unit of the batch to a JSON object, unless it has one."""
-    if unit is None or unit not in batch.schema.names or not isinstance(raw, dict):
-        return raw
-    value = batch.column(unit)[row].as_py()
-    return raw if value is None else {unit: value, **raw}
 
 
 def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
