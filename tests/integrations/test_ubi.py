@@ -185,8 +185,8 @@ WRONG = {
                 "action_name": "click",
                 "event_attributes": {"object": {"id": "d", "search_configuration_uuid": "bm25"}},
             },
-            "'action_name' is 3": {"action_name": 3, "query_id": "q1"},
-            "'object_id' is ['d']": {
+            "'action' of a click": {"action_name": 3, "query_id": "q1", "event_attributes": {"object": {"id": "d"}}},
+            "'document' of a click is ['d']": {
                 "action_name": "click", "query_id": "q1", "event_attributes": {"object": {"object_id": ["d"]}},
             },
         },

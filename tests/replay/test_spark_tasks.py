@@ -10,7 +10,7 @@ import pytest
 from replay_logs import assert_close, assert_same, make_log
 
 from multileave.replay import JOINED, Replay, replay, to_row, write_parquet
-from multileave.replay.engine import read_actions
+from multileave.replay.run import Settings
 from multileave.replay.spark import tasks as spark_tasks
 from multileave.replay.spark.batches import FILE, KEEP
 
@@ -19,13 +19,13 @@ NAMES = ("click", "purchase")
 
 def run(pieces, unit, cap):
     """Pass batches through the tasks, with a shuffle between them as Spark does it."""
-    job = spark_tasks.Job(read_actions(NAMES, 30.0, None), unit, cap, False, False, None)
-    partial = [batch for piece in pieces for batch in spark_tasks.infer_rows(job, [piece])]
+    job = spark_tasks.Job(Settings.checked(NAMES, 30.0, None, unit=unit, cap=cap))
+    tasks = [pa.Table.from_batches([piece]).to_batches(max_chunksize=20) for piece in pieces]
+    partial = [batch for task in tasks for batch in spark_tasks.infer_rows(job, task)]
     table = pa.Table.from_batches(partial).sort_by([("key", "ascending"), ("unit", "ascending")])
-    merged = list(spark_tasks.merge_units(job, table.to_batches(max_chunksize=7)))
-    [last] = spark_tasks.merge_found(merged)
-    [found] = last.column("found").to_pylist()
-    return pickle.loads(found).ordered(NAMES), len(merged)
+    [merged] = spark_tasks.merge_units(job, table.to_batches(max_chunksize=7))
+    [found] = merged.column("found").to_pylist()
+    return pickle.loads(found).ordered(NAMES), len(partial)
 
 
 @pytest.mark.parametrize(("unit", "cap"), [("user_id", None), ("user_id", 4), (None, None)])
@@ -51,6 +51,7 @@ def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, unit, 
         for part in ("single", "evidence"):
             assert_close(mine[part], theirs[part])
         assert_close(mine["units"]["squares"], theirs["units"]["squares"])
+    # Units' sums are passed on after every batch, or at the end.
     assert (pieces > 30) == (most == 1 and unit is not None)
 
 

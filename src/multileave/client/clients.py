@@ -2,23 +2,21 @@
 
 import asyncio
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
+from typing import Self
 
-from multileave.client.counters import Counters, Stats
-from multileave.client.http import CONNECTIONS, EventSender, NoAnswer, Service, httpx
+from multileave.client.base import BlockingClient, ClientBase
+from multileave.client.http import Service
 from multileave.client.outbox import Outbox, event_line
-from multileave.client.search import Document, Page, Search, check_control
+from multileave.client.search import Click, Document, Page, Search
 from multileave.client.spill import Spill
-from multileave.errors import DataError
+from multileave.errors import DataError, MultileaveError
 
 MEGABYTE = 1 << 20
 
 
-class _Common(ABC):
-    """What both clients share: counters, the outbox, and the fallback."""
+class ServiceClient(ClientBase):
+    """What both clients of a service share: the connection and the outbox."""
 
     def __init__(
         self,
@@ -35,60 +33,32 @@ class _Common(ABC):
         batch: int = 500,
         flush_seconds: float = 0.5,
     ) -> None:
-        check_control(control, k)
+        super().__init__(control, k)
         if not deadline > 0 or not flush_seconds > 0 or min(most_queued, batch, most_spilled) < 1:
             raise DataError(
                 f"deadline is {deadline}, flush_seconds {flush_seconds}, most_queued {most_queued}, batch {batch} and "
                 f"most_spilled {most_spilled}; expected numbers above 0."
             )
-        self._control, self._k, self._deadline = control, k, deadline
-        self._counters = Counters()
-        self._service = Service(address, experiment, key, deadline)
-        self._sender = EventSender(self._service, self._counters)
+        self._deadline = deadline
+        self._service = Service(address, experiment, key, self._counters)
         self._outbox = Outbox(
-            self._sender.send,
+            self._service.send_events,
             self._counters,
             None if spill is None else Spill(spill, most_spilled),
             most_queued=most_queued,
             batch=batch,
             flush_seconds=flush_seconds,
         )
-        self._connect()
 
-    @abstractmethod
-    def _connect(self) -> None:
-        """Create the HTTP client for searches."""
+    def _record(self, click: Click) -> None:
+        self._outbox.put(event_line(click))
 
-    @property
-    def stats(self) -> Stats:
-        """The counts so far."""
-        return self._counters.stats
-
-    def _fall_back(self, search: Search, why: str) -> Page:
-        self._counters.add(fallbacks=1)
-        self._service.warn("Showing the control's list: %s", why)
-        return search.fall_back(self._control, self._k, why)
-
-    def _put(
-        self,
-        impression: str | None,
-        document: Document | None,
-        position: int | None,
-        action: str,
-        dwell: float | None,
-    ) -> None:
-        line = event_line(impression or "none", document, position, action, dwell)
-        if impression is None:
-            self._counters.add(ignored=1)
-        else:
-            self._outbox.put(line)
-
-    def _close_outbox(self, timeout: float) -> None:
+    def _close(self, timeout: float) -> None:
         self._outbox.close(timeout)
-        self._sender.close()
+        self._service.close()
 
 
-class Client(_Common):
+class Client(ServiceClient, BlockingClient):
     """Requests the lists to show from a service, and sends it what users did; thread-safe.
 
     address: of the service, such as "http://127.0.0.1:8421". experiment: its number. key: with the role ingest.
@@ -102,53 +72,12 @@ class Client(_Common):
     Create it once per process, after any fork, and close it at the end, or use it as a context manager.
     """
 
-    def _connect(self) -> None:
-        self._http = httpx().Client(**self._service.settings(self._deadline))
-        # Each part of a request may meet the deadline while the whole does not; the search must not wait for it.
-        self._pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="multileave-client")
-
-    def interleave(
-        self,
-        rankings: Mapping[str, Sequence[Document] | None],
-        unit: str,
-        query: str = "",
-        *,
-        page: int = 1,
-        pinned: Mapping[int, Document] | None = None,
-        salt: str = "",
-    ) -> Page:
-        """Return the page to show to a unit; the control's after the deadline or any failure.
-
-        rankings: each ranker's documents, best first; None for one that failed. pinned: documents at positions
-        from 0, over all pages. salt: another salt gives another draw.
-        """
-        search = Search.checked(rankings, unit, query, page, pinned, salt)
+    def _find_page(self, search: Search) -> Page:
+        self._service.check_circuit()
         try:
-            self._service.check_circuit()
-            future = self._pool.submit(self._service.request_page, self._http, search)
-            try:
-                return future.result(self._deadline)
-            except TimeoutError:
-                future.cancel()
-                raise self._service.missed_deadline() from None
-        except NoAnswer as why:
-            return self._fall_back(search, str(why))
-
-    def click(
-        self,
-        impression: str | None,
-        document: Document | None = None,
-        *,
-        position: int | None = None,
-        action: str = "click",
-        dwell: float | None = None,
-    ) -> None:
-        """Queue what a user did with a document of a page; ignored if the page was not recorded.
-
-        impression: of the page. document, position: its id, or its position from 0 over all pages.
-        dwell: seconds on the document.
-        """
-        self._put(impression, document, position, action, dwell)
+            return self._service.wait(self._service.request_page(search), self._deadline)
+        except TimeoutError:
+            raise self._service.missed_deadline(self._deadline) from None
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Send all events now; return whether all were sent within the timeout."""
@@ -156,24 +85,11 @@ class Client(_Common):
 
     def close(self, timeout: float = 5.0) -> None:
         """Send queued events within the timeout, spill the rest, and stop."""
-        self._close_outbox(timeout)
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._http.close()
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._close(timeout)
 
 
-class AsyncClient(_Common):
-    """`Client` for applications with an event loop; a background thread sends events."""
-
-    def _connect(self) -> None:
-        self._http = httpx().AsyncClient(**self._service.settings(self._deadline))
+class AsyncClient(ServiceClient):
+    """`Client` for applications with an event loop; a background thread talks to the service."""
 
     async def interleave(
         self,
@@ -188,14 +104,17 @@ class AsyncClient(_Common):
         """Return the page to show, as `Client.interleave` does."""
         search = Search.checked(rankings, unit, query, page, pinned, salt)
         try:
-            self._service.check_circuit()
-            try:
-                async with asyncio.timeout(self._deadline):
-                    return await self._service.request_page_async(self._http, search)
-            except TimeoutError:
-                raise self._service.missed_deadline() from None
-        except NoAnswer as why:
-            return self._fall_back(search, str(why))
+            return await self._find_page(search)
+        except MultileaveError as why:
+            return self._fall_back(search, why)
+
+    async def _find_page(self, search: Search) -> Page:
+        self._service.check_circuit()
+        try:
+            async with asyncio.timeout(self._deadline):
+                return await asyncio.wrap_future(self._service.start(self._service.request_page(search)))
+        except TimeoutError:
+            raise self._service.missed_deadline(self._deadline) from None
 
     async def click(
         self,
@@ -207,7 +126,7 @@ class AsyncClient(_Common):
         dwell: float | None = None,
     ) -> None:
         """Queue what a user did, as `Client.click` does."""
-        self._put(impression, document, position, action, dwell)
+        self._take(Click(impression, document, position, action, dwell))
 
     async def flush(self, timeout: float = 5.0) -> bool:
         """Send all events now; return whether all were sent within the timeout."""
@@ -215,13 +134,10 @@ class AsyncClient(_Common):
 
     async def close(self, timeout: float = 5.0) -> None:
         """Send queued events within the timeout, spill the rest, and stop."""
-        await asyncio.to_thread(self._close_outbox, timeout)
-        await self._http.aclose()
+        await asyncio.to_thread(self._close, timeout)
 
-    async def __aenter__(self) -> "AsyncClient":
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()

@@ -1,7 +1,13 @@
-"""The counts of a client."""
+"""The counts and warnings of a client."""
 
+import logging
 import threading
+import time
 from dataclasses import dataclass, replace
+
+log = logging.getLogger("multileave.client")
+
+QUIET = 10.0  # seconds between warnings
 
 
 @dataclass(frozen=True)
@@ -25,11 +31,12 @@ class Stats:
 
 
 class Counters:
-    """Stats that several threads add to."""
+    """Stats that several threads add to, and what they warn about."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stats = Stats()
+        self._warned = -QUIET
 
     def add(self, **counts: int) -> None:
         """Add to some of the counts."""
@@ -41,3 +48,9 @@ class Counters:
     def stats(self) -> Stats:
         """The current counts."""
         return self._stats
+
+    def warn(self, message: str, *values: object) -> None:
+        """Log a warning, at most one in ten seconds."""
+        if time.monotonic() - self._warned >= QUIET:
+            self._warned = time.monotonic()
+            log.warning(message, *values)

@@ -8,7 +8,6 @@ the queue, and are dropped and counted once it is full.
 import atexit
 import enum
 import json
-import math
 import random
 import threading
 import time
@@ -18,9 +17,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from multileave.client.counters import Counters
-from multileave.client.search import Document
+from multileave.client.search import Click
 from multileave.client.spill import Spill
-from multileave.errors import DataError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds
 PATIENCE = 3  # failed tries in a row before a batch is spilled
@@ -34,35 +32,10 @@ class SendResult(enum.Enum):
     TOO_LARGE = "retry in halves"
 
 
-def event_line(
-    impression: str,
-    document: Document | None,
-    position: int | None,
-    action: str,
-    dwell: float | None,
-) -> bytes:
-    """Return an event as a line of JSON, with the current time and a new id: sent twice, it counts once."""
-    if not isinstance(impression, str) or not impression:
-        raise DataError(f"impression is {impression!r}; expected the impression of a page, or None.")
-    if document is None and position is None:
-        raise DataError("A click has neither a document nor a position. Pass one of them.")
-    if not isinstance(document, str | int | None) or isinstance(document, bool):
-        raise DataError(f"document is {document!r}; expected its id, a string or an integer.")
-    if position is not None and (type(position) is not int or position < 0):
-        raise DataError(f"position is {position!r}; expected an integer from 0.")
-    if not isinstance(action, str) or not action:
-        raise DataError(f"action is {action!r}; expected a name, such as 'click'.")
-    if dwell is not None and not (math.isfinite(dwell) and dwell >= 0):
-        raise DataError(f"dwell is {dwell!r}; expected seconds from 0.")
-    fields = {
-        "id": uuid.uuid4().hex,
-        "impression": impression,
-        "document": document,
-        "position": position,
-        "action": action,
-        "timestamp": datetime.now(UTC).isoformat(),
-        "dwell": None if dwell is None else float(dwell),
-    }
+def event_line(click: Click) -> bytes:
+    """Return a click as a line of JSON, with the current time and a new id: sent twice, it counts once."""
+    dwell = None if click.dwell is None else float(click.dwell)
+    fields = {"id": uuid.uuid4().hex, **vars(click), "timestamp": datetime.now(UTC).isoformat(), "dwell": dwell}
     given = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(given, separators=(",", ":")).encode() + b"\n"
 

@@ -1,14 +1,19 @@
-"""Searches and pages: the arguments of an application, checked, and what it gets back."""
+"""Searches, clicks and pages: the arguments of an application, checked, and what it gets back."""
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from multileave.errors import DataError
+from multileave.errors import DataError, MultileaveError
 from multileave.rankings import with_pins
 
 Document: TypeAlias = str | int
+
+
+class NoAnswer(MultileaveError):
+    """There is no usable answer to a search; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,31 @@ class Search:
         chosen = self.rankings.get(control) or (present[0] if present else [])
         shown = with_pins(dict.fromkeys(chosen), self.pinned, max(self.page * k, *self.pinned, 0) + 1)
         return Page(tuple(shown[(self.page - 1) * k : self.page * k]), None, fallback=True, reason=reason)
+
+
+@dataclass(frozen=True)
+class Click:
+    """What a user did with a document of a page, checked; impression: None if the page was not recorded."""
+
+    impression: str | None
+    document: Document | None
+    position: int | None
+    action: str
+    dwell: float | None
+
+    def __post_init__(self) -> None:
+        if self.impression is not None and (not isinstance(self.impression, str) or not self.impression):
+            raise DataError(f"impression is {self.impression!r}; expected the impression of a page, or None.")
+        if self.document is None and self.position is None:
+            raise DataError("A click has neither a document nor a position. Pass one of them.")
+        if not isinstance(self.document, str | int | None) or isinstance(self.document, bool):
+            raise DataError(f"document is {self.document!r}; expected its id, a string or an integer.")
+        if self.position is not None and (type(self.position) is not int or self.position < 0):
+            raise DataError(f"position is {self.position!r}; expected an integer from 0.")
+        if not isinstance(self.action, str) or not self.action:
+            raise DataError(f"action is {self.action!r}; expected a name, such as 'click'.")
+        if self.dwell is not None and not (math.isfinite(self.dwell) and self.dwell >= 0):
+            raise DataError(f"dwell is {self.dwell!r}; expected seconds from 0.")
 
 
 def check_control(control: str, k: int) -> None:

@@ -21,8 +21,7 @@ import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -162,13 +161,8 @@ class Multisearch:
         calls = {name: self._start(name, query, _finish) for name in self.retrievers}
         answers: dict[str, Any] = {}
         for name, call in calls.items():
-            try:
-                answers[name] = call.result(timeout=max(started + self.deadlines[name] - time.monotonic(), 0.0))
-            except FutureTimeout as error:
-                own = call.done() and call.exception() is error
-                answers[name] = error if own else self._late(name)
-            except Exception as error:
-                answers[name] = error
+            wait([call], max(started + self.deadlines[name] - time.monotonic(), 0.0))
+            answers[name] = (call.exception() or call.result()) if call.done() else self._late(name)
         return self._page(answers, seed, pinned)
 
     async def search_async(
@@ -193,25 +187,21 @@ class Multisearch:
     def _start(self, name: str, query: Any, finish: Callable[[Any], Any]) -> "Future[Any]":
         """Call a retriever in a thread that does not keep the process alive."""
         call: Future[Any] = Future()
+        call.set_running_or_notify_cancel()  # a thread cannot be cancelled
         gate = self._pending[name]
         if not gate.acquire(blocking=False):
             call.set_exception(RankingsError("too many calls are still running"))
             return call
 
         def run() -> None:
-            answer, failure = None, None
             try:
-                answer = finish(self.retrievers[name](query))
-            except BaseException as error:  # a thread cannot raise to its caller
-                failure = error
-            finally:
-                gate.release()
-            if not call.set_running_or_notify_cancel():
-                return
-            if failure is None:
+                try:
+                    answer = finish(self.retrievers[name](query))
+                finally:
+                    gate.release()
                 call.set_result(answer)
-            else:
-                call.set_exception(failure)
+            except BaseException as error:  # a thread cannot raise to its caller
+                call.set_exception(error)
 
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(run,), daemon=True, name=f"multisearch-{name}").start()

@@ -21,10 +21,10 @@ DuckDB joins queries and events out of core; each query becomes a row of our own
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,54 +33,35 @@ import pyarrow as pa
 from multileave.errors import DataError
 from multileave.impression import Impression
 from multileave.integrations.team_drafts import team_draft_impression
-from multileave.integrations.ubi import (
-    attributes_of,
-    document_of,
-    line_files,
-    ordinal_of,
-    query_fields,
-    time_of,
-    unwrapped,
-)
+from multileave.integrations.ubi import Ubi, attributes_of, line_files, ordinal_of, query_fields, time_of, unwrapped
 from multileave.log import JOINED, document_text, to_row, write_parquet
-from multileave.log.reader import RowError, id_text, read_time, short
+from multileave.log.reader import RowError, id_text, read_click, read_time
 from multileave.methods.team_draft import TeamDraft
 from multileave.replay.engine import Progress, replay
 from multileave.replay.inferring.credit import MOST_DRAWN
 from multileave.replay.reading.click_join import create_table, open_database, stream
 from multileave.replay.reading.files import LogFile, Part, Paths, parts
-from multileave.replay.reading.parts import Loaded, contents, parse, translated
-from multileave.replay.report import Counts, Quarantine, Replay
+from multileave.replay.reading.parts import load_lines
+from multileave.replay.reading.preparing import CLICK_ROWS
+from multileave.replay.report import Counts, Quarantine, Replay, quarantine_entry
 
 QUERIES = pa.schema(
     [
-        ("place", pa.int64()),
         ("query_id", pa.string()),
         ("unit", pa.string()),
-        ("time", pa.int64()),
+        ("shown_at", pa.int64()),
         ("test", pa.string()),
         ("page", pa.string()),
         ("file", pa.string()),
-        ("line", pa.int64()),
+        ("row", pa.int64()),
     ]
 )
-EVENTS = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("document", pa.string()),
-        ("ordinal", pa.int64()),
-        ("ranker", pa.string()),
-        ("event_test", pa.string()),
-        ("action", pa.string()),
-        ("event_time", pa.int64()),
-        ("dwell", pa.float64()),
-    ]
-)
+EVENTS = pa.schema([*CLICK_ROWS, pa.field("ranker", pa.string()), pa.field("event_test", pa.string())])
 JOIN = """
-    SELECT q.*, e.* EXCLUDE (query_id) FROM (FROM queries QUALIFY row_number() OVER (PARTITION BY query_id ORDER BY place) = 1) q
-    LEFT JOIN events e ON q.query_id = e.query_id
-    ORDER BY q.place, e.ordinal NULLS LAST, e.document, e.event_time NULLS LAST
-"""  # noqa: E501
+    SELECT q.*, e.* FROM (FROM queries QUALIFY row_number() OVER (PARTITION BY query_id ORDER BY file, row) = 1) q
+    LEFT JOIN events e ON q.query_id = e.impression_id
+    ORDER BY q.file, q.row, e.position NULLS LAST, e.document, e.time NULLS LAST
+"""
 
 
 def replay_team_draft(
@@ -101,77 +82,59 @@ def replay_team_draft(
     options: those of `multileave.replay.replay`. A repeated query is left out.
     """
     asked, told = line_files(queries, filesystem), line_files(events, filesystem)
-    wrong = Quarantine(Path(quarantine) if quarantine is not None else None)
-    reading = _Reading(wrong, progress or (lambda what, done, total: None))
-    try:
-        with tempfile.TemporaryDirectory(prefix="multileave-") as folder:
-            database = open_database(folder, memory=memory, threads=workers or os.cpu_count() or 1)
-            try:
-                create_table(database, "events", EVENTS, reading.events(told))
-                create_table(database, "queries", QUERIES, reading.queries(asked, unit))
-                pages = _Pages(database, wrong, reading.counts)
-                log = os.path.join(folder, "log.parquet")
-                reading.progress("joining", 0, 0)
-                write_parquet(log, pages.rows(), JOINED)
-            finally:
-                database.close()
-            found = replay(log, workers=workers, progress=progress, whole_pages=False, **options)
-    finally:
-        wrong.close()
-    # All rows and clicks are those that were read here.
-    counts = replace(reading.counts + found.counts, rows=reading.counts.rows, clicks=reading.counts.clicks)
-    files = len({file.path for file in (*asked, *told)})
-    return replace(found, counts=counts, files=files, **wrong.results())
+    counts = Counts()
+    progress = progress or (lambda what, done, total: None)
+    with Quarantine(quarantine) as wrong, tempfile.TemporaryDirectory(prefix="multileave-") as folder:
+        database = open_database(folder, memory=memory, threads=workers or os.cpu_count() or 1)
+        try:
+            create_table(database, "events", EVENTS, _read_events(told, wrong, counts, progress))
+            create_table(database, "queries", QUERIES, _read_queries(asked, unit, wrong, counts, progress))
+            pages = _Pages(database, wrong, counts)
+            log = os.path.join(folder, "log.parquet")
+            progress("joining", 0, 0)
+            write_parquet(log, pages.rows(), JOINED)
+        finally:
+            database.close()
+        found = replay(log, workers=workers, progress=progress, whole_pages=False, **options)
+        # All rows and clicks are those that were read here.
+        counts = replace(counts + found.counts, rows=counts.rows, clicks=counts.clicks)
+        files = len({file.path for file in (*asked, *told)})
+        return replace(found, counts=counts, files=files, **wrong.results())
 
 
-class _Reading:
-    """Reads rows into batches for the database, and counts them."""
-
-    def __init__(self, wrong: Quarantine, progress: Progress) -> None:
-        self.wrong, self.progress, self.counts = wrong, progress, Counts()
-
-    def events(self, files: list[LogFile]) -> Iterator[pa.RecordBatch]:
-        for _, loaded, rows in self._parts(files, "reading events", _event):
-            self.counts.clicks += loaded.rows
-            self.counts.malformed_clicks += len(loaded.wrong)
-            self.counts.unused_clicks += loaded.filtered
-            yield pa.RecordBatch.from_pylist([row for _, row in rows], schema=EVENTS)
-
-    def queries(self, files: list[LogFile], unit: str | None) -> Iterator[pa.RecordBatch]:
-        place = 0
-        for part, loaded, rows in self._parts(files, "reading queries", lambda raw: _query(raw, unit)):
-            self.counts.rows += loaded.rows
-            self.counts.malformed += len(loaded.wrong)
-            self.counts.filtered += loaded.filtered
-            placed = [
-                {**row, "place": place + number, "file": part.file.path, "line": line}
-                for number, (line, row) in enumerate(rows)
-            ]
-            place += len(rows)
-            yield pa.RecordBatch.from_pylist(placed, schema=QUERIES)
-
-    def _parts(
-        self, files: list[LogFile], what: str, read: Callable[[Mapping[str, Any]], dict[str, Any] | None]
-    ) -> Iterator[tuple[Part, Loaded, list[tuple[int, dict[str, Any]]]]]:
-        """Yield the parts of files with their counts and their valid rows by line; quarantine the others."""
-        done, total = 0, sum(file.size for file in files)
-        for part in parts(files):
-            self.progress(what, done, total)
-            done = min(done + part.size, total)
-            if part.error is not None:
-                self.counts.lost_parts += 1
-                self.wrong.add(part.file.path, -1, None, part.error, rows=0)
-            numbers, raws = parse(part)
-            loaded = Loaded(rows=len(raws))
-            read_rows = list(zip(*translated(numbers, raws, read, loaded), strict=True))
-            loaded.wrong = [(line, row, None) for line, row in read_rows if isinstance(row, RowError)]
-            content = contents(part, [line for line, _, _ in loaded.wrong])
-            for (line, error, _), text in zip(loaded.wrong, content, strict=True):
-                self.wrong.add(part.file.path, -1, line, error, text)
-            yield part, loaded, [(line, row) for line, row in read_rows if isinstance(row, dict)]
+def _read_events(
+    files: list[LogFile], wrong: Quarantine, counts: Counts, progress: Progress
+) -> Iterator[pa.RecordBatch]:
+    for part in _parts(files, "reading events", progress):
+        loaded = load_lines(part, _event, EVENTS)
+        counts.clicks += loaded.rows
+        counts.unused_clicks += loaded.filtered
+        counts.lost_parts += len(loaded.lost)
+        counts.malformed_clicks += wrong.add(loaded.entries(part))
+        yield from loaded.batches
 
 
-def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
+def _read_queries(
+    files: list[LogFile], unit: str | None, wrong: Quarantine, counts: Counts, progress: Progress
+) -> Iterator[pa.RecordBatch]:
+    for part in _parts(files, "reading queries", progress):
+        loaded = load_lines(part, partial(_query, part.file.path, unit), QUERIES)
+        counts.rows += loaded.rows
+        counts.filtered += loaded.filtered
+        counts.lost_parts += len(loaded.lost)
+        counts.malformed += wrong.add(loaded.entries(part))
+        yield from loaded.batches
+
+
+def _parts(files: list[LogFile], what: str, progress: Progress) -> Iterator[Part]:
+    done, total = 0, sum(file.size for file in files)
+    for part in parts(files):
+        progress(what, done, total)
+        done = min(done + part.size, total)
+        yield part
+
+
+def _query(file: str, unit: str | None, raw: Mapping[str, Any]) -> dict[str, Any] | None:
     row = unwrapped(raw)
     if "action_name" in row or not ("query_id" in row or "user_query" in row):
         return None
@@ -182,9 +145,10 @@ def _query(raw: Mapping[str, Any], unit: str | None) -> dict[str, Any] | None:
     return {
         "query_id": query_id,
         "unit": None if unit is None else id_text(query_fields(row, attributes).get(unit)),
-        "time": read_time(time_of(row)),
+        "shown_at": read_time(time_of(row)),
         "test": id_text(attributes.get("ab_test_id")),
         "page": _page(row, attributes),
+        "file": file,
     }
 
 
@@ -208,38 +172,21 @@ def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     row = unwrapped(raw)
     if "action_name" not in row:
         return None
-    action, dwell = row["action_name"], None
-    if not isinstance(action, str):
-        raise RowError(f"'action_name' is {short(action)}; expected a name.")
     attributes = attributes_of(row, "event_attributes")
     target = attributes_of(attributes, "object")
     given = (
         attributes.get("search_config"), target.get("search_config"), target.get("search_configuration_uuid")
     )  # fmt: skip
     ranker = next((name for name in map(id_text, given) if name), None)
-    query_id = id_text(row.get("query_id"))
-    if not query_id:
-        if ranker is None:
-            return None
+    if ranker is not None and not id_text(row.get("query_id")):
         raise RowError("The event names its ranker but no 'query_id', so its impression is unknown.")
-    document, ordinal = document_of(attributes), ordinal_of(attributes)
-    if document is None and ordinal is None:
+    click = Ubi().click(raw)
+    if click is None:
         return None
-    if isinstance(document, list | dict):
-        raise RowError(f"'object_id' is {short(document)}; expected an id.")
-    stayed = attributes.get("dwell_time")
-    if isinstance(stayed, int | float) and not isinstance(stayed, bool) and abs(stayed) < 1e300:
-        dwell = float(stayed)
-    return {
-        "query_id": query_id,
-        "document": f"ordinal {ordinal}" if document is None else id_text(document_text(document)),
-        "ordinal": ordinal,
-        "ranker": ranker,
-        "event_test": id_text(attributes.get("ab_test_id")),
-        "action": id_text(action),
-        "event_time": read_time(time_of(row)),
-        "dwell": dwell,
-    }
+    event = read_click(click)
+    event["position"] = ordinal_of(attributes)
+    event["document"] = event["document"] or f"ordinal {event['position']}"
+    return {**event, "ranker": ranker, "event_test": id_text(attributes.get("ab_test_id"))}
 
 
 class _Pages:
@@ -259,7 +206,8 @@ class _Pages:
                 f"The events name {named} as rankers; expected two or more, in event_attributes.search_config or "
                 "event_attributes.object.search_configuration_uuid. Is this the log of a team draft?"
             )
-        counts.orphan_clicks = self._number("SELECT count(*) FROM events ANTI JOIN queries USING (query_id)")
+        orphans = "SELECT count(*) FROM events e ANTI JOIN queries q ON e.impression_id = q.query_id"
+        counts.orphan_clicks = self._number(orphans)
         repeated = self._number("SELECT count(*) - count(DISTINCT query_id) FROM queries")
         counts.repeated_impressions += repeated
         counts.filtered += repeated
@@ -267,7 +215,7 @@ class _Pages:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row of `JOINED` for every query that can be inferred."""
         joined: Iterable[dict[str, Any]] = (row for batch in stream(self.database, JOIN) for row in batch.to_pylist())
-        for _, group in groupby(joined, key=lambda row: row["place"]):
+        for _, group in groupby(joined, key=lambda row: (row["file"], row["row"])):
             rows = list(group)
             query, events = rows[0], [row for row in rows if row["action"] is not None]
             rankers = self.rankers.get(self._test(query, events), [])
@@ -280,16 +228,17 @@ class _Pages:
             except RowError as error:
                 self.counts.malformed += 1
                 self.counts.clicks_of_other_rows += len(events)
-                self.wrong.add(query["file"], -1, query["line"], error, {"query_id": query["query_id"]})
+                named = {"query_id": query["query_id"]}
+                self.wrong.add([quarantine_entry(query["file"], {"line": query["row"]}, error, named)])
                 continue
             clicks = [
-                {"document": e["document"], "action": e["action"], "timestamp": e["event_time"], "dwell": e["dwell"]}
+                {"document": e["document"], "action": e["action"], "timestamp": e["time"], "dwell": e["dwell"]}
                 for e in events
             ]
             yield to_row(
                 impression,
                 impression_id=query["query_id"],
-                timestamp=query["time"],
+                timestamp=query["shown_at"],
                 user_id=query["unit"],
                 clicks=clicks,
             )

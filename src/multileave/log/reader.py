@@ -158,12 +158,15 @@ def read_time(value: Any) -> int | None:
     raise RowError(f"'timestamp' is {short(value)}; expected ISO 8601 or seconds since 1970.")
 
 
-def parse_line(line: bytes) -> Any:
-    """Return the value of a JSON line, or a `RowError` if it is not JSON."""
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Return the object of a JSON line, or raise `RowError` if it is not one."""
     try:
-        return json.loads(line)
+        row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return RowError(f"The line is not JSON: {error}"[:200])
+        raise RowError(f"The line is not JSON: {error}"[:200]) from None
+    if not isinstance(row, dict):
+        raise RowError(f"The row is {short(row)}; expected an object.")
+    return row
 
 
 def document_text(document: Hashable) -> str:

@@ -7,9 +7,9 @@ import uuid
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -140,12 +140,10 @@ class LogWriter:
         self._impressions.close()
         self._clicks.close()
 
-    def __enter__(self) -> "LogWriter":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -237,15 +235,9 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]
     ...     write_parquet(f"{folder}/clicks.parquet", [{"impression_id": "i1", "position": 0}], CLICKS)
     1
     """
-    count = 0
-    block: list[Mapping[str, Any]] = []
+    count, left = 0, iter(rows)
     with parquet_writer(path, schema) as writer:
-        for row in rows:
-            block.append(row)
-            count += 1
-            if len(block) == ROW_GROUP:
-                writer.write_table(pa.Table.from_pylist(block, schema=schema))
-                block = []
-        if block or not count:
+        while block := list(islice(left, ROW_GROUP)):
             writer.write_table(pa.Table.from_pylist(block, schema=schema))
+            count += len(block)
     return count

@@ -7,34 +7,28 @@ bit. Memory holds a few parts and the units.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
+from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from multileave.errors import DataError
-from multileave.log.reader import MICROSECONDS
-from multileave.methods.base import Method, get_method
-from multileave.replay.inferring.batches import BatchCredits, infer_batch
-from multileave.replay.inferring.events import Actions
-from multileave.replay.inferring.unit_sums import UnitSums
+from multileave.methods.base import Method
+from multileave.replay.inferring.batches import BatchCredits
 from multileave.replay.reading.click_join import ClickJoin
-from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import LogFile, Part, Paths, find_files, parts
-from multileave.replay.reading.parts import Loaded, OtherFormat, Wants, contents, load, load_clicks, load_ids
+from multileave.replay.reading.parts import Loaded, OtherFormat, Wants, load, load_clicks, load_ids
 from multileave.replay.reading.preparing import attach_clicks
-from multileave.replay.report import Comparison, Counts, Quarantine, Replay
+from multileave.replay.report import Quarantine, Replay
+from multileave.replay.run import Run, Settings
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
-
-MOST_ACTIONS = 32
 
 
 def replay(
@@ -78,218 +72,100 @@ def replay(
     method: infer as this method would, if it can read the lists in the log: ppm, dpm and opm read each other's
         lists, and rpm reads team drafts whose rows hold ranks.
     """
-    chosen = read_actions(actions, dwell, window, whole_pages=whole_pages)
-    check_cap(cap)
+    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method, whole_pages=whole_pages)
     threads = workers or os.cpu_count() or 1
-    wrong = Quarantine(Path(quarantine) if quarantine is not None else None)
-    run = Run(chosen, cap, wrong, threads, progress, None if method is None else get_method(method))
     files = find_files(paths, filesystem)
-    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in chosen.names, other=other)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            if clicks is None:
-                run.infer(pool, files, wants)
-                if check_ids:
-                    with ClickJoin(memory=memory, threads=threads) as join:
-                        run.count_repeats(pool, files, join, wants)
-            else:
-                separate = find_files(clicks, filesystem)
-                with ClickJoin(memory=memory, threads=threads) as join:
-                    run.infer_joined(pool, files, separate, join, wants)
-    finally:
-        run.quarantine.close()
-    return run.finish(len(files))
+    separate = None if clicks is None else find_files(clicks, filesystem)
+    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in settings.actions.names, other=other)
+    with Quarantine(quarantine) as wrong, ThreadPoolExecutor(threads) as pool:
+        run = LocalRun(settings, wrong, pool, threads, progress)
+        if separate is None and not check_ids:
+            run.infer_files(files, wants)
+        else:
+            with ClickJoin(memory=memory, threads=threads) as join:
+                if separate is None:
+                    run.infer_files(files, wants)
+                    run.count_repeats(files, join, wants)
+                else:
+                    run.infer_joined(files, separate, join, wants)
+        return run.finish(len(files))
 
 
-class Run:
-    """The state of a replay: counts, the quarantine, and sums by unit for each header."""
+class LocalRun(Run):
+    """A replay by the threads of this machine."""
 
     def __init__(
         self,
-        actions: Actions,
-        cap: int | None,
+        settings: Settings,
         quarantine: Quarantine,
+        pool: ThreadPoolExecutor,
         threads: int,
         progress: Progress | None,
-        method: Method | None = None,
     ) -> None:
-        self.actions, self.cap, self.quarantine, self.threads = actions, cap, quarantine, threads
+        super().__init__(settings, quarantine)
+        self.pool, self.threads = pool, threads
         self.progress = progress or (lambda what, done, total: None)
-        self.headers = Headers(method)
-        self.counts = Counts()
-        self.sums: dict[int, UnitSums] = {}
 
-    def infer(
-        self, pool: ThreadPoolExecutor, files: list[LogFile], wants: Wants, join: ClickJoin | None = None
-    ) -> None:
+    def infer_files(self, files: list[LogFile], wants: Wants, join: ClickJoin | None = None) -> None:
         """Infer a log; join: holds the clicks, if they are separate."""
 
-        def work(given: tuple[Part, Any]) -> tuple[Part, Loaded, list[BatchCredits], int]:
-            part, joined = given
+        def work(part: Part, joined: Any = None) -> tuple[Loaded, list[BatchCredits], list[dict[str, Any]], int | None]:
             loaded = load(part, wants, self.headers)
-            batches = loaded.batches
             if joined is not None:
-                batches = [attach_clicks(batch, part.first, *joined) for batch in batches]
-            found = [infer_batch(batch, self.headers, self.actions) for batch in batches]
-            _fetch_wrong(part, loaded, found)
-            return part, loaded, found, 0 if joined is None else len(joined[0])
+                loaded.batches = [attach_clicks(batch, part.first, *joined) for batch in loaded.batches]
+            found = self.infer(loaded)
+            return loaded, found, loaded.entries(part), None if joined is None else len(joined[0])
 
-        given = ((part, None if join is None else join.events(number)) for number, part in enumerate(parts(files)))
-        for part, loaded, found, events in self._steps(pool, work, given, "inferring", files):
-            if join is not None:
-                self.counts.clicks_of_other_rows += events - sum(credits.events for credits in found)
-            self.take(part, loaded, found, known=join is not None)
+        more = (lambda: ()) if join is None else (lambda: (join.next_part(),))
+        for _, (loaded, found, wrong, events) in self._steps("inferring", files, work, more):
+            self.take(loaded, found, wrong, events=events)
 
-    def count_repeats(self, pool: ThreadPoolExecutor, files: list[LogFile], join: ClickJoin, wants: Wants) -> None:
+    def count_repeats(self, files: list[LogFile], join: ClickJoin, wants: Wants) -> None:
         """Count impressions with a repeated id."""
-        join.take_ids(self._ids(pool, files, wants))
+        ids = self._steps("reading ids", files, lambda part: load_ids(part, wants.other))
+        join.take_ids(found for _, found in ids)
         self.counts.repeated_impressions = join.repeated_ids()
 
-    def infer_joined(
-        self, pool: ThreadPoolExecutor, files: list[LogFile], clicks: list[LogFile], join: ClickJoin, wants: Wants
-    ) -> None:
+    def infer_joined(self, files: list[LogFile], clicks: list[LogFile], join: ClickJoin, wants: Wants) -> None:
         """Infer a log whose clicks are in separate files."""
-        join.take_clicks(self._click_batches(pool, clicks, wants.other))
-        self.count_repeats(pool, files, join, wants)
+        join.take_clicks(self._click_batches(clicks, wants.other))
+        self.count_repeats(files, join, wants)
         self.progress("joining", 0, 0)
         self.counts.orphan_clicks = join.orphans()
         documents = join.missing_positions()
         join.start()
-        self.infer(pool, files, replace(wants, ids=True, documents=documents), join)
+        self.infer_files(files, replace(wants, ids=True, documents=documents), join)
 
-    def finish(self, files: int) -> Replay:
-        """Return the result."""
-        held: dict[tuple[str, frozenset[str], str], Comparison] = {}
-        for number, sums in sorted(self.sums.items()):
-            header = self.headers.known[number]
-            for place, action in enumerate(self.actions.names):
-                tally, left_out = sums.tally(header.rankers, place, self.cap)
-                self.counts.units_over_cap += left_out if place == 0 else 0
-                found = Comparison(str(header.method), action, tally)
-                there = held.setdefault(found.key, found)
-                if there is not found:
-                    there.tally.merge(tally)
-        return Replay(tuple(held.values()), self.counts, files, **self.quarantine.results())
-
-    def _ids(
-        self, pool: ThreadPoolExecutor, files: list[LogFile], wants: Wants
-    ) -> Iterator[tuple[int, Any, list[str | None]]]:
-        def work(given: tuple[int, Part]) -> tuple[int, Any, list[str | None]]:
-            return given[0], *load_ids(given[1], wants.other)
-
-        return self._steps(pool, work, enumerate(parts(files)), "reading ids", files)
-
-    def _click_batches(
-        self, pool: ThreadPoolExecutor, files: list[LogFile], other: OtherFormat | None
-    ) -> Iterator[pa.RecordBatch]:
-        done = self._steps(pool, lambda part: (part, load_clicks(part, other)), parts(files), "reading clicks", files)
-        for part, loaded in done:
+    def _click_batches(self, files: list[LogFile], other: OtherFormat | None) -> Iterator[pa.RecordBatch]:
+        for part, loaded in self._steps("reading clicks", files, lambda part: load_clicks(part, other)):
             self.counts.clicks += loaded.rows
             self.counts.unused_clicks += loaded.filtered
-            self.counts.malformed_clicks += self._quarantine(part, loaded)
+            self.counts.lost_parts += len(loaded.lost)
+            self.counts.malformed_clicks += self.quarantine.add(loaded.entries(part))
             yield from loaded.batches
 
-    def take(self, part: Part, loaded: Loaded, found: list[BatchCredits], *, known: bool = False) -> None:
-        """Add the rows of a part; known: its events have been counted already."""
-        counts = self.counts
-        counts.rows += loaded.rows
-        counts.filtered += loaded.filtered
-        newer = sum(error.kind == "unknown version" for _, error, _ in loaded.wrong)
-        counts.unknown_versions += newer
-        counts.malformed += self._quarantine(part, loaded) - newer
-        for credits in found:
-            counts.malformed += len(credits.wrong)
-            for row, error in credits.wrong:
-                self.quarantine.add(part.file.path, part.row_group, row, error)
-            not_shown, duplicate, unused, counted = credits.outcomes.tolist()
-            counts.clicks_not_shown += not_shown
-            counts.duplicate_clicks += duplicate
-            counts.unused_clicks += unused
-            counts.counted_clicks += counted
-            counts.clicks += 0 if known else credits.events
-            counts.clicks_of_other_rows += credits.events - not_shown - duplicate - unused - counted
-            counts.late_clicks += credits.late
-            counts.undated_clicks += credits.undated
-            for number, units, values in credits.groups:
-                counts.inferred += len(units)
-                counts.without_unit += units.null_count
-                self._sums(number).add(units, values)
-
-    def _quarantine(self, part: Part, loaded: Loaded) -> int:
-        """Quarantine the invalid and the lost rows of a part; return how many there are."""
-        for row, error, raw in loaded.wrong:
-            self.quarantine.add(part.file.path, part.row_group, row, error, raw)
-        for rows, error in loaded.lost:
-            self.counts.lost_parts += 1
-            self.quarantine.add(part.file.path, part.row_group, None, error, rows=rows)
-        return len(loaded.wrong) + sum(rows for rows, _ in loaded.lost)
-
-    def _sums(self, number: int) -> UnitSums:
-        if number not in self.sums:
-            header = self.headers.known[number]
-            self.sums[number] = UnitSums(
-                len(header.rankers),
-                len(self.actions.names),
-                by_pair=header.by_pair,
-                by_unit=self.cap is not None,
-            )
-        return self.sums[number]
-
     def _steps(
-        self, pool: ThreadPoolExecutor, work: Callable[[Any], T], items: Iterable[Any], what: str, files: list[LogFile]
-    ) -> Iterator[T]:
-        """Yield the results of threads in the order of the items, working a few items ahead."""
-        total = sum(file.size for file in files)
-        done = 0
-        waiting: deque[tuple[Future[T], int]] = deque()
-        self.progress(what, 0, total)
+        self,
+        what: str,
+        files: list[LogFile],
+        work: Callable[..., T],
+        more: Callable[[], tuple[Any, ...]] = lambda: (),
+    ) -> Iterator[tuple[Part, T]]:
+        """Yield the parts of files with the results of threads, in order, working a few parts ahead.
 
-        def first() -> T:
-            nonlocal done
-            future, size = waiting.popleft()
+        more: returns further arguments of `work`; called here, for one part after another.
+        """
+        done, total = 0, sum(file.size for file in files)
+        left = parts(files)
+        waiting: deque[tuple[Part, Future[T]]] = deque()
+        self.progress(what, done, total)
+        while True:
+            for part in islice(left, 2 * self.threads + 1 - len(waiting)):
+                waiting.append((part, self.pool.submit(work, part, *more())))
+            if not waiting:
+                return
+            part, future = waiting.popleft()
             result = future.result()
-            done = min(done + size, total)
+            done = min(done + part.size, total)
             self.progress(what, done, total)
-            return result
-
-        for item in items:
-            waiting.append((pool.submit(work, item), _bytes(item)))
-            if len(waiting) > 2 * self.threads:
-                yield first()
-        while waiting:
-            yield first()
-
-
-def _fetch_wrong(part: Part, loaded: Loaded, found: list[BatchCredits]) -> None:
-    """Add rows that inference found invalid to those that reading found, with their content."""
-    wrong = [entry for credits in found for entry in credits.wrong]
-    for credits in found:
-        credits.wrong.clear()
-    rows = contents(part, [row for row, _ in wrong])
-    loaded.wrong.extend((row, error, raw) for (row, error), raw in zip(wrong, rows, strict=True))
-    loaded.batches.clear()
-
-
-def _bytes(item: Any) -> int:
-    part = item if isinstance(item, Part) else next(x for x in item if isinstance(x, Part))
-    return part.size
-
-
-def read_actions(names: Sequence[str], dwell: float, window: timedelta | None, *, whole_pages: bool = True) -> Actions:
-    """Return the actions of a replay, checked."""
-    if isinstance(names, str):
-        names = [names]
-    if not 1 <= len(names) <= MOST_ACTIONS or len(set(names)) < len(names):
-        raise DataError(f"actions are {list(names)}; expected 1 to {MOST_ACTIONS} different names, such as 'click'.")
-    if not dwell >= 0:
-        raise DataError(f"dwell is {dwell}; expected seconds from 0.")
-    if window is not None and window < timedelta(0):
-        raise DataError(f"window is {window}; expected a duration from 0.")
-    micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
-    return Actions(tuple(names), dwell, micro, whole_pages)
-
-
-def check_cap(cap: int | None) -> None:
-    """Raise `DataError` for an invalid cap."""
-    if cap is not None and cap < 1:
-        raise DataError(f"cap is {cap}; expected the maximum impressions of a unit, from 1.")
+            yield part, result

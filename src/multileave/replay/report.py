@@ -1,10 +1,12 @@
 """The result of a replay: a tally and a verdict per comparison and action, and what was wrong with the log."""
 
 import json
+import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from multileave.errors import TallyError
 from multileave.log.reader import RowError
@@ -173,33 +175,25 @@ class Replay:
 class Quarantine:
     """Keeps invalid rows: all of them in a file, if there is one, and the first in memory."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else Path(path)
         self.examples: list[dict[str, Any]] = []
         self.reasons: Counter[str] = Counter()
         self._file: IO[str] | None = None
 
-    def add(self, file: str, row_group: int, row: int | None, error: RowError, raw: Any = None, rows: int = 1) -> None:
-        """Quarantine a row, or a number of rows that could not be read; row_group: -1 for JSON lines."""
-        place: dict[str, Any] = {"row_group": row_group} if row_group >= 0 else {}
-        if row is not None:
-            place["row" if row_group >= 0 else "line"] = row
-        self.keep(file, place, error, raw, rows)
+    def add(self, entries: Iterable[dict[str, Any]]) -> int:
+        """Count and keep entries; return how many rows they are."""
+        rows = 0
+        for entry in entries:
+            rows += entry.get("rows", 1)
+            self.reasons[entry["kind"]] += entry.get("rows", 1)
+            if len(self.examples) < EXAMPLES:
+                self.examples.append(entry)
+            self.write(entry)
+        return rows
 
-    def keep(self, file: str, place: dict[str, Any], error: RowError, raw: Any = None, rows: int = 1) -> None:
-        """Quarantine a row; place: where it is in the file, such as its line."""
-        entry: dict[str, Any] = {"file": file, "kind": error.kind, "reason": error.reason, **place}
-        if rows != 1:
-            entry["rows"] = rows
-        if raw is not None and not isinstance(raw, RowError):
-            entry["content"] = (raw if isinstance(raw, str) else _content(raw))[:MOST_CONTENT]
-        self.enter(entry)
-
-    def enter(self, entry: dict[str, Any]) -> None:
-        """Count and keep an entry."""
-        self.reasons[entry["kind"]] += entry.get("rows", 1)
-        if len(self.examples) < EXAMPLES:
-            self.examples.append(entry)
+    def write(self, entry: dict[str, Any]) -> None:
+        """Write an entry to the file, if there is one."""
         if self.path is not None:
             if self._file is None:
                 self._file = self.path.open("w", encoding="utf-8")
@@ -210,10 +204,24 @@ class Quarantine:
         path = None if self.path is None or not self.reasons else str(self.path)
         return {"examples": tuple(self.examples), "reasons": dict(self.reasons), "quarantine": path}
 
-    def close(self) -> None:
-        """Close the file."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def quarantine_entry(
+    file: str, place: dict[str, Any], error: RowError, raw: Any = None, rows: int = 1
+) -> dict[str, Any]:
+    """Return an entry for a row, or for a number of rows that could not be read; place: such as its line."""
+    entry: dict[str, Any] = {"file": file, "kind": error.kind, "reason": error.reason, **place}
+    if rows != 1:
+        entry["rows"] = rows
+    if raw is not None and not isinstance(raw, RowError):
+        entry["content"] = (raw if isinstance(raw, str) else _content(raw))[:MOST_CONTENT]
+    return entry
 
 
 def _content(raw: Any) -> str:

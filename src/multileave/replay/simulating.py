@@ -1,7 +1,6 @@
 """Logs of simulated users, of any size, for tests, benchmarks and trying things out.
 
-Pages are drawn one by one in Python, with the kernels that a study binds into its compiled loop: that loop keeps sums,
-a log needs every page.
+Pages are drawn one by one in Python: the compiled loop of a study keeps sums, a log needs every page.
 """
 
 from collections.abc import Iterator
@@ -18,12 +17,10 @@ import pyarrow.parquet as pq
 from multileave.clicks import Cascade
 from multileave.data import QuerySet
 from multileave.errors import DataError
-from multileave.impression import Impression
 from multileave.log.schema import CLICKS, IMPRESSIONS, JOINED
 from multileave.log.writer import ROW_GROUP, json_line, parquet_writer, spell_time, to_row
 from multileave.methods.base import Method
-from multileave.random import Seed, below, seed_state, uniform
-from multileave.rankings import read_rankings
+from multileave.random import Seed, State, below, next_word, seed_state, uniform
 
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 APART = timedelta(microseconds=250_000)  # between impressions
@@ -58,63 +55,37 @@ class LogSimulation:
             raise DataError(f"impressions is {impressions} and users is {self.users}; expected integers from 1.")
         self.method.check_rankers(len(self.data.rankers))
         queries = [self._query(number) for number in range(len(self.data))]
-        rng = seed_state(seed)
+        state = seed_state(seed)
+        rng = np.random.default_rng(state.tolist())
         for first in range(0, impressions, size):
-            numbers = range(first, min(first + size, impressions))
-            pages = [self._page(queries, rng, number) for number in numbers]
-            self._add_events([row for row, _ in pages], np.random.default_rng([seed for _, seed in pages]))
-            yield [row for row, _ in pages]
+            rows = [self._page(queries, state, number) for number in range(first, min(first + size, impressions))]
+            self._add_events(rows, rng)
+            yield rows
 
-    def _query(self, number: int) -> tuple[Any, ...]:
-        """Return what the kernels read of a query: top, entering, ranks, lengths and labels; and the documents."""
+    def _query(self, number: int) -> tuple[dict[str, list[str]], dict[str, int]]:
+        """Return the rankings of a query, and the grades of its documents; their ids are unique in the log."""
         labels, rankings = self.data.query(number)
-        source = read_rankings(rankings)
-        table = source.number(self.method.read_depth(self.k, source.longest), whole=True)
-        numbers = np.arange(table.documents, dtype=np.int32)
-        ids = source.ids(numbers)
-        grades = labels[np.array(ids, dtype=np.int64)].astype(np.uint8)
-        documents = np.array([f"q{number}d{document}" for document in ids], dtype=object)
-        return np.ascontiguousarray(table.top), table.entering, source.ranks(numbers), source.lengths, grades, documents
+        names = [f"q{number}d{document}" for document in range(len(labels))]
+        named = [[names[document] for document in ranking] for ranking in rankings.tolist()]
+        return dict(zip(self.data.rankers, named, strict=True)), dict(zip(names, labels.tolist(), strict=True))
 
-    def _page(self, queries: list[tuple[Any, ...]], rng: Any, number: int) -> tuple[dict[str, Any], int]:
-        """Show a page of a uniformly chosen query to a user; return its row, and a seed for its events."""
-        method, k = self.method, self.k
+    def _page(self, queries: list[tuple[Any, ...]], rng: State, number: int) -> dict[str, Any]:
+        """Show a page of a uniformly chosen query to a user; return its row, with the positions of clicks."""
         query = below(rng, len(queries))
         user = int(self.users * uniform(rng) ** 1.5)  # some search often
-        top, entering, ranks, lengths, grades, documents = queries[query]
-        length = k + method.beyond()
-        shown, note, stat = np.zeros(length, dtype=np.int32), np.zeros(length, dtype=np.int32), np.zeros(2)
-        integers, floats = method.workspace(len(lengths), len(documents), k)
-        m = method.draw_kernel(
-            top, entering, ranks[: len(ranks) * method.draw_reads_ranks], lengths, k, method.parameters, rng,
-            shown, note, stat, np.empty(integers, dtype=np.int32), np.empty(floats),
-        )  # fmt: skip
-        seed = below(rng, 2**30)
-        clicked = np.zeros(m, dtype=np.uint8)
-        drawn = shown[:m]
-        self.user.kernel(grades[drawn], min(k, m), self.user.parameters, rng, clicked)
-        names = documents[drawn].tolist()
-        impression = Impression(
-            self.data.rankers,
-            method.spelled,
-            k,
-            tuple(names[:k]),
-            tuple(names[k:]),
-            (),
-            lengths,
-            ranks[drawn[: m * method.keeps_ranks]],
-            note[: m * method.keeps_note],
-            tuple(stat[: method.keeps_stat].tolist()),
-        )
-        row = to_row(
+        rankings, grades = queries[query]
+        impression = self.method.combine(rankings, self.k, seed=int(next_word(rng)))
+        labels = np.array([grades[document] for document in impression.shown], dtype=np.uint8)
+        clicked = np.zeros(len(labels), dtype=np.uint8)
+        self.user.kernel(labels, len(labels), self.user.parameters, rng, clicked)
+        return to_row(
             impression,
             impression_id=f"i{number:09d}",
             timestamp=START + APART * number,
             user_id=f"user-{user}",
             query=f"query {query}",
-            clicks=np.flatnonzero(clicked[:k]).tolist(),
+            clicks=np.flatnonzero(clicked).tolist(),
         )
-        return row, int(seed)
 
     def _add_events(self, rows: list[dict[str, Any]], rng: np.random.Generator) -> None:
         """Replace clicked positions by events, each followed by its purchase if there is one."""

@@ -14,9 +14,9 @@ from multileave.log.reader import RowError
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import EVENTS, REASONS, Credits, credit_batch
 from multileave.replay.inferring.events import Actions, Array, read_events
-from multileave.replay.inferring.health_sums import HealthSums
 from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions
+from multileave.stats.tally.health_counts import HealthCounts
 
 
 @dataclass(eq=False)
@@ -51,11 +51,12 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
             for place in np.flatnonzero(~valid).tolist():
                 found.wrong.append((int(where[rows[place]]), RowError(REASONS[credits.reasons[place]])))
             rows, credits = rows[valid], credits.some(valid)
-        absent = _find_absent(batch, rows, len(headers.known[number].rankers))
+        rankers = len(headers.known[number].rankers)
+        absent = _find_absent(batch, rows, rankers)
         if absent.any():
             # Their health is in the sums of the other rows.
             pairs = _infer_present(batch, rows[absent], headers.known[number], actions)
-            some = replace(credits.some(absent), values=pairs, health=HealthSums.empty(len(credits.health)))
+            some = replace(credits.some(absent), values=pairs, health=HealthCounts(rankers))
             found.groups.append((headers.by_pair(number), units.take(pa.array(rows[absent])), some))
             rows, credits = rows[~absent], credits.some(~absent)
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))

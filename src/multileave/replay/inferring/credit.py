@@ -13,8 +13,9 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import ADDING, Floats
 from multileave.replay.inferring.events import FEW, Actions, Array, Events
-from multileave.replay.inferring.health_sums import HealthSums, examine_row
+from multileave.replay.inferring.examining import Examined, examine_row
 from multileave.replay.reading.comparisons import Header
+from multileave.stats.tally.health_counts import HealthCounts
 
 MOST_DRAWN = 10_000
 LARGEST = 1e40  # of a credit, as in a tally
@@ -45,7 +46,7 @@ class Credits:
     clicks: Array  # int32 (n, A), clicked documents
     reasons: Array  # uint8 (n,), into REASONS
     events: Array  # int64 (4,), by EVENTS
-    health: HealthSums
+    health: HealthCounts
 
     def some(self, rows: Array) -> "Credits":
         """Return those of some rows; counts over all rows stay."""
@@ -68,8 +69,9 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         np.zeros((len(rows), number), dtype=np.int32),
         np.zeros(len(rows), dtype=np.uint8),
         np.zeros(len(EVENTS), dtype=np.int64),
-        HealthSums.empty(rankers),
+        HealthCounts(rankers),
     )
+    examined = Examined(rankers)
     values = np.zeros((rankers if matrix else 1, rankers))
     examine = examine_row.bind(balance=method.balance_kernel)
     credit_rows.bind(credit=method.credit_kernel, add=ADDING[method.outcome], examine_row=examine)(
@@ -91,15 +93,14 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         (
             int(not method.clone_proof),
             int(actions.whole_pages),
-            found.health.counts,
-            found.health.balances,
+            examined.sums,
             np.empty((2, rankers)),
             np.empty(most + 2),
         ),
         np.empty(integers, dtype=np.int32),
         np.empty(floats),
     )
-    return found
+    return replace(found, health=examined.health())
 
 
 def _integers(lists: pa.ListArray) -> tuple[Array, Array]:
@@ -182,7 +183,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
     offsets, positions, masks, codes, times, repeats = events
-    clones, whole_pages, examined, balances, sums, left = health
+    clones, whole_pages, examined, sums, left = health
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
@@ -261,6 +262,6 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         if reason == 0 and whole_pages:
             kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
             examine_row(
-                clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params, examined,
-                balances, sums, left,
+                clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params, examined, sums,
+                left,
             )  # fmt: skip

@@ -5,7 +5,6 @@ them to be worth it. A unit costs its id, 8 bytes of sums per ranker and action,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +13,8 @@ import pyarrow as pa
 from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import Credits
-from multileave.replay.inferring.health_sums import HealthSums
 from multileave.stats import Tally
+from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -23,31 +22,21 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 FEWEST_WAITING = 1 << 17  # rows
 
 
-@dataclass(frozen=True, eq=False)
-class UnitRows:
-    """The sums of some units: counts (U,), clicks (U, A), sums (U, A, R) or (U, A, P)."""
-
-    counts: Array
-    clicks: Array
-    sums: Floats
-    squares: Floats  # (U, A, P), or (0, A, P) unless kept by unit
-
-    def __getitem__(self, part: slice) -> "UnitRows":
-        return UnitRows(self.counts[part], self.clicks[part], self.sums[part], self.squares[part])
-
-
 class UnitSums:
     """Sums of the impressions of each unit, and of those without a unit together.
 
     by_pair: add up P preferences by pair for each impression and action, not R credits.
-    by_unit: keep squared preferences by unit, so that units can be left out later.
+    cap: units with more impressions are left out of the tallies; squared preferences are then kept by unit.
+
+    For each unit and action there are its clicks, then its credits or preferences, then its squares if they are kept.
     """
 
-    def __init__(self, rankers: int, actions: int, *, by_pair: bool, by_unit: bool) -> None:
-        self.rankers, self.actions, self.by_pair, self.by_unit = rankers, actions, by_pair, by_unit
-        self.pairs = rankers * (rankers - 1) // 2
-        self.width = self.pairs if by_pair else rankers
-        self._squares = np.zeros((0 if by_unit else 1, actions, self.pairs))
+    def __init__(self, rankers: tuple[str, ...], actions: int, *, by_pair: bool, cap: int | None) -> None:
+        self.rankers, self.actions, self.by_pair, self.cap = rankers, actions, by_pair, cap
+        self.pairs = len(rankers) * (len(rankers) - 1) // 2
+        self._end = 1 + (self.pairs if by_pair else len(rankers))
+        self._width = self._end + (0 if cap is None else self.pairs)
+        self._squares = np.zeros((actions, self.pairs))
         self._forget()
         # Impressions without a unit: sums, squares, wins and losses by pair.
         self._singles = np.zeros((4, actions, self.pairs))
@@ -56,13 +45,13 @@ class UnitSums:
         # All impressions, with a unit or without: how many, and how many with clicks.
         self._impressions = 0
         self._clicked = np.zeros(actions, dtype=np.int64)
-        self._health = HealthSums.empty(rankers)
+        self._health = HealthCounts(len(rankers))
 
     def add(self, units: pa.StringArray, credits: Credits) -> None:
         """Add rows that all have reason 0; units: their ids, null for none."""
         self._impressions += len(units)
         self._clicked += np.count_nonzero(credits.clicks, axis=0)
-        self._health.add(credits.health)
+        self._health.merge(credits.health)
         self._single_impressions += units.null_count
         if len(units):
             self._waiting.append((units, credits))
@@ -70,19 +59,16 @@ class UnitSums:
         if self._waiting_rows > max(FEWEST_WAITING, len(self._ids) // 4):
             self._add_waiting()
 
-    def add_units(self, units: pa.StringArray, rows: UnitRows) -> None:
+    def add_units(self, units: pa.StringArray, counts: Array, sums: Floats) -> None:
         """Add what `take_units` returned, here or elsewhere; rows of one unit are adjacent."""
         [numbers] = self._number([units])
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         places = numbers[starts]
-        self._counts[places] += np.add.reduceat(rows.counts, starts)
-        self._clicks[places] += np.add.reduceat(rows.clicks, starts)
-        self._sums[places] += np.add.reduceat(rows.sums, starts)
-        if self.by_unit:
-            self._squares[places] += np.add.reduceat(rows.squares, starts)
+        self._counts[places] += np.add.reduceat(counts, starts)
+        self._sums[places] += np.add.reduceat(sums.reshape(-1, *self._sums.shape[1:]), starts)
 
-    def take_units(self) -> tuple[pa.StringArray, UnitRows]:
-        """Return the ids and sums of all units and forget them; what is not kept by unit stays."""
+    def take_units(self) -> tuple[pa.StringArray, Array, Floats]:
+        """Return the ids, impressions and sums of all units and forget them; what is not kept by unit stays."""
         taken = self._units()
         self._forget()
         return taken
@@ -90,36 +76,36 @@ class UnitSums:
     @property
     def size(self) -> int:
         """Bytes that the sums take, at most."""
-        units = len(self._ids) + self._waiting_rows
-        return 8 * units * (1 + self.actions * (1 + self.width + (self.pairs if self.by_unit else 0)))
+        return 8 * (len(self._ids) + self._waiting_rows) * (1 + self.actions * self._width)
 
-    def tally(self, rankers: tuple[str, ...], action: int, cap: int | None) -> tuple[Tally, int]:
-        """Return the tally of one action, and how many units were left out for more than `cap` impressions.
+    def tally(self, action: int) -> tuple[Tally, int]:
+        """Return the tally of one action, and how many units were left out for more impressions than the cap.
 
         Health is not kept by unit, so it is that of all units.
         """
-        ids, rows = self._units()
-        squares = self._squares[0] if not self.by_unit else rows.squares.sum(axis=0)
-        units: Sequence[str] | PackedIds
-        left_out = 0
-        if cap is not None:
-            kept = rows.counts <= cap
-            left_out = len(ids) - int(kept.sum())
-            units, squares = ids.filter(pa.array(kept)).to_pylist(), rows.squares[kept].sum(axis=0)
-            counts, clicks, sums = rows.counts[kept], rows.clicks[kept, action], rows.sums[kept, action]
-        else:
-            units = _packed(ids)
-            # The tally owns its arrays, so with several actions each needs its own.
-            own = np.copy if self.actions > 1 else np.asarray
-            counts, clicks, sums = own(rows.counts), own(rows.clicks[:, action]), own(rows.sums[:, action])
-        sums_of = "pairs" if self.by_pair else "credits"
-        tally = Tally.from_sums(rankers, units, counts, sums, squares[action], sums_of=sums_of, clicks=clicks)
-        return tally.merge(self._singles_tally(rankers, action)), left_out
+        ids, counts, sums = self._units()
+        # The tally owns its arrays; of the sums, no other action has the same columns.
+        counts, sums, squares = counts.copy(), sums[:, action], self._squares[action]
+        units: Sequence[str] | PackedIds = _packed(ids)
+        if self.cap is not None:
+            kept = counts <= self.cap
+            units, counts, sums = ids.filter(pa.array(kept)).to_pylist(), counts[kept], sums[kept]
+            squares = sums[:, self._end :].sum(axis=0)
+        tally = Tally.from_sums(
+            self.rankers,
+            units,
+            counts,
+            sums[:, 1 : self._end],
+            squares,
+            sums_of="pairs" if self.by_pair else "credits",
+            clicks=sums[:, 0].astype(np.int64),
+        )
+        return tally.merge(self._singles_tally(action)), len(ids) - len(units)
 
-    def _singles_tally(self, rankers: tuple[str, ...], action: int) -> Tally:
+    def _singles_tally(self, action: int) -> Tally:
         """Return the tally of impressions without a unit, with the health of all impressions."""
         sums, squares, wins, losses = self._singles[:, action]
-        data = Tally(rankers).to_dict()
+        data = Tally(self.rankers).to_dict()
         data["single"].update(
             impressions=self._single_impressions,
             clicks=int(self._single_clicks[action]),
@@ -128,33 +114,30 @@ class UnitSums:
             wins=wins.astype(np.int64).tolist(),
             losses=losses.astype(np.int64).tolist(),
         )
-        without_clicks = self._impressions - int(self._clicked[action])
-        data["evidence"] = self._health.to_dict(self._impressions, without_clicks)
-        return Tally.from_dict(data)
+        tally = Tally.from_dict(data)
+        tally.evidence.merge(self._health)
+        tally.evidence.clicks_known = self._impressions
+        tally.evidence.without_clicks = self._impressions - int(self._clicked[action])
+        return tally
 
-    def _units(self) -> tuple[pa.StringArray, UnitRows]:
+    def _units(self) -> tuple[pa.StringArray, Array, Floats]:
         self._add_waiting()
-        used = len(self._ids)
-        squares = self._squares[: used if self.by_unit else 0]
-        return self._ids, UnitRows(self._counts[:used], self._clicks[:used], self._sums[:used], squares)
+        return self._ids, self._counts[: len(self._ids)], self._sums[: len(self._ids)]
 
     def _forget(self) -> None:
         self._ids = pa.array([], pa.large_string())
         self._waiting: list[tuple[pa.StringArray, Credits]] = []
         self._waiting_rows = 0
         self._counts = np.zeros(0, dtype=np.int64)
-        self._clicks = np.zeros((0, self.actions), dtype=np.int64)
-        self._sums = np.zeros((0, self.actions, self.width))
-        if self.by_unit:
-            self._squares = np.zeros((0, self.actions, self.pairs))
+        self._sums = np.zeros((0, self.actions, self._width))
 
     def _add_waiting(self) -> None:
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         rows = self._number([units for units, _ in waiting])
         for numbers, (_, credits) in zip(rows, waiting, strict=True):
             add_rows(
-                numbers, credits.values, credits.clicks, self._sums, self._counts, self._clicks, self._squares,
-                self._singles, self._single_clicks, np.empty(self.pairs), self.by_pair, self.by_unit,
+                numbers, credits.values, credits.clicks, self._counts, self._sums, self._squares,
+                self._singles, self._single_clicks, np.empty(self.pairs), self.by_pair, self.cap is not None,
             )  # fmt: skip
 
     def _number(self, arrays: Sequence[pa.StringArray]) -> list[Array]:
@@ -168,8 +151,7 @@ class UnitSums:
         numbers = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in coded])[known:]
         del ids, coded
         pa.default_memory_pool().release_unused()  # what the hash table took
-        for name in ("_counts", "_clicks", "_sums", *(["_squares"] if self.by_unit else [])):
-            setattr(self, name, _with_room(getattr(self, name), len(self._ids)))
+        self._counts, self._sums = (_with_room(array, len(self._ids)) for array in (self._counts, self._sums))
         return np.split(numbers, np.cumsum([len(units) for units in arrays])[:-1])
 
 
@@ -191,7 +173,7 @@ def _packed(ids: pa.StringArray) -> PackedIds:
 
 
 @kernel
-def add_rows(rows, values, clicked, sums, counts, clicks, squares, singles, single_clicks, pairs, by_pair, by_unit):  # type: ignore[no-untyped-def]  # fmt: skip
+def add_rows(rows, values, clicked, counts, sums, squares, singles, single_clicks, pairs, by_pair, by_unit):  # type: ignore[no-untyped-def]  # fmt: skip
     """Add impressions to the sums of their units, or to `singles` where the row is -1."""
     rankers = values.shape[2]
     for x in range(len(rows)):
@@ -222,9 +204,10 @@ def add_rows(rows, values, clicked, sums, counts, clicks, squares, singles, sing
                     singles[2, action, pair] += pairs[pair] > 0.0
                     singles[3, action, pair] += pairs[pair] < 0.0
                 continue
-            clicks[row, action] += clicked[x, action]
+            held = sums[row, action]
+            held[0] += clicked[x, action]
             for place in range(len(given)):
-                sums[row, action, place] += given[place]
-            place = row if by_unit else 0
+                held[1 + place] += given[place]
+            squared = held[1 + len(given) :] if by_unit else squares[action]
             for pair in range(len(pairs)):
-                squares[place, action, pair] += pairs[pair] * pairs[pair]
+                squared[pair] += pairs[pair] * pairs[pair]

@@ -8,8 +8,7 @@ the stream.
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -54,21 +53,19 @@ def stream(database: Any, query: str) -> Iterator[pa.RecordBatch]:
 class ClickJoin:
     """Events in any order, by the place of their impression in the log.
 
-    folder: for what exceeds memory. memory: such as "4GB"; None for DuckDB's default.
+    memory: such as "4GB"; None for DuckDB's default.
     """
 
-    def __init__(self, *, folder: str | os.PathLike[str] | None = None, memory: str | None, threads: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="multileave-", dir=folder)
+    def __init__(self, *, memory: str | None, threads: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="multileave-")
         self._database = open_database(self._folder.name, memory=memory, threads=threads)
         self._stream: Iterator[pa.RecordBatch] = iter(())
         self._held: list[tuple[Any, pa.StructArray]] = []
 
-    def __enter__(self) -> "ClickJoin":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stream = iter(())
         self._database.close()
         self._folder.cleanup()
@@ -77,17 +74,13 @@ class ClickJoin:
         """Load all events, as batches of `CLICK_ROWS`."""
         create_table(self._database, "events", CLICK_ROWS, batches)
 
-    def take_ids(self, ids: Iterable[tuple[int, Any, Any]]) -> None:
-        """Load (part, row numbers within the part, impression ids) of the whole log."""
-        create_table(
-            self._database,
-            "keys",
-            KEYS,
-            (
-                pa.RecordBatch.from_arrays([_one(names), pa.array(part * ROWS + rows)], schema=KEYS)
-                for part, rows, names in ids
-            ),
+    def take_ids(self, ids: Iterable[tuple[Any, Any]]) -> None:
+        """Load row numbers and impression ids of all parts of the log, in order."""
+        batches = (
+            pa.RecordBatch.from_arrays([names, pa.array(part * ROWS + rows)], schema=KEYS)
+            for part, (rows, names) in enumerate(ids)
         )
+        create_table(self._database, "keys", KEYS, batches)
 
     def missing_positions(self) -> bool:
         """Return whether some event has no position."""
@@ -105,7 +98,8 @@ class ClickJoin:
         )
 
     def start(self) -> None:
-        """Start the join; `events` then returns those of one part after another."""
+        """Start the join; `next_part` then returns the events of one part after another."""
+        self._part = -1
         columns = ", ".join(f"events.{field.name}" for field in EVENT_FIELDS)
         self._stream = stream(
             self._database,
@@ -113,9 +107,10 @@ class ClickJoin:
             "ORDER BY keys.place",
         )
 
-    def events(self, part: int) -> tuple[Any, pa.StructArray]:
-        """Return rows of a part, rising, and the event of each; call it for all parts in order."""
-        end = (part + 1) * ROWS
+    def next_part(self) -> tuple[Any, pa.StructArray]:
+        """Return rows of the next part, rising, and the event of each."""
+        self._part += 1
+        first, end = self._part * ROWS, (self._part + 1) * ROWS
         while not self._held or self._held[-1][0][-1] < end:
             batch = next(self._stream, None)
             if batch is None:
@@ -128,16 +123,10 @@ class ClickJoin:
             return np.zeros(0, dtype=np.int64), no_events()
         places = np.concatenate([place for place, _ in self._held])
         events = pa.concat_arrays([event for _, event in self._held])
-        first, cut = np.searchsorted(places, [part * ROWS, end])
+        start, cut = np.searchsorted(places, [first, end])
         self._held = [(places[cut:], events.slice(cut))] if cut < len(places) else []
-        return places[first:cut] - part * ROWS, events.slice(first, cut - first)
+        return places[start:cut] - first, events.slice(start, cut - start)
 
     def _number(self, query: str) -> int:
         [(number,)] = self._database.execute(query).fetchall()
         return int(number)
-
-
-def _one(names: Any) -> pa.Array:
-    if isinstance(names, pa.ChunkedArray):
-        return names.combine_chunks()
-    return pa.array(names, pa.string())

@@ -27,7 +27,6 @@ class LogFile:
 
     filesystem: pafs.FileSystem
     path: str
-    number: int
     size: int
     keys: tuple[tuple[str, str], ...]
 
@@ -69,7 +68,8 @@ def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[
             raise DataError(f"There is no file or folder {name}. Pass files of JSON lines or Parquet, or their folder.")
         infos = [info]
         if info.type == pafs.FileType.Directory:
-            infos = [i for i in system.get_file_info(pafs.FileSelector(path, recursive=True)) if _is_log(i)]
+            inside = system.get_file_info(pafs.FileSelector(path, recursive=True))
+            infos = [i for i in inside if i.type == pafs.FileType.File and is_log_name(i.base_name)]
             if not infos:
                 raise DataError(
                     f"{name} has no files ending in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
@@ -77,17 +77,13 @@ def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[
                 )
         for one in sorted(infos, key=lambda i: str(i.path)):
             keys = path_keys(one.path)
-            found.setdefault(one.path, LogFile(system, one.path, len(found), one.size or 0, keys))
+            found.setdefault(one.path, LogFile(system, one.path, one.size or 0, keys))
     return list(found.values())
 
 
 def path_keys(path: str) -> tuple[tuple[str, str], ...]:
     """Return the keys and values of key=value folders in a path."""
     return tuple((unquote(k), unquote(v)) for k, e, v in (p.partition("=") for p in path.split("/")) if e)
-
-
-def _is_log(info: pafs.FileInfo) -> bool:
-    return info.type == pafs.FileType.File and is_log_name(info.base_name)
 
 
 def is_log_name(name: str) -> bool:

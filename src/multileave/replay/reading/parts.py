@@ -1,9 +1,11 @@
 """From parts of a log to prepared batches: choose columns, filter rows, and find invalid ones."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial, reduce
+from operator import and_
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,20 +13,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multileave.errors import DataError
-from multileave.log.reader import RowError, id_text, parse_line, short
+from multileave.log.reader import RowError, id_text, parse_line
 from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import Part, unreadable
 from multileave.replay.reading.preparing import (
     NEEDED,
     Prepared,
     clicks_one_by_one,
+    lacks_positions,
+    one_by_one,
     prepare_clicks,
     prepare_rows,
     row_dicts,
     rows_one_by_one,
 )
+from multileave.replay.report import quarantine_entry
 
 BATCH = 1 << 16  # rows
+Translate: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 CODED = ("method", "rankers")  # repetitive, so read dictionary-encoded
 
 
@@ -52,7 +58,6 @@ class Wants:
     documents: bool = False
     dwell: bool = False
     other: OtherFormat | None = None
-    filter_columns: dict[Any, frozenset[str]] = field(default_factory=dict, compare=False)  # by schema
 
 
 @dataclass(eq=False)
@@ -62,110 +67,96 @@ class Loaded:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     filtered: int = 0
-    wrong: list[tuple[int, RowError, Any]] = field(default_factory=list)
+    wrong: list[tuple[int, RowError]] = field(default_factory=list)
     lost: list[tuple[int, RowError]] = field(default_factory=list)  # rows that could not be read
+
+    @property
+    def known(self) -> int:
+        """How many rows have been read, valid or not."""
+        return sum(map(len, self.batches)) + self.filtered + len(self.wrong)
 
     def add(self, prepared: Prepared) -> None:
         """Add a batch."""
         if len(prepared.batch):
             self.batches.append(prepared.batch)
         self.wrong.extend(prepared.wrong)
+        self.filtered += prepared.filtered
+
+    def entries(self, part: Part) -> list[dict[str, Any]]:
+        """Return the invalid and the lost rows as entries of the quarantine."""
+        group = {"row_group": part.row_group} if part.file.is_parquet and part.row_group >= 0 else {}
+        number = "row" if part.file.is_parquet else "line"
+        content = contents(part, [row for row, _ in self.wrong])
+        wrong = [
+            quarantine_entry(part.file.path, {**group, number: row}, error, raw)
+            for (row, error), raw in zip(self.wrong, content, strict=True)
+        ]
+        return [*wrong, *(quarantine_entry(part.file.path, group, error, rows=rows) for rows, error in self.lost)]
 
 
 def load(part: Part, wants: Wants, headers: Headers) -> Loaded:
     """Read and prepare a part of a log of impressions."""
-    loaded = Loaded()
-    if part.error is not None:
-        loaded.lost.append((0, part.error))
-    if not part.file.is_parquet:
-        _load_lines(part, wants, headers, loaded)
-    elif part.error is None:
-        loaded.rows = part.rows
-        try:
-            _load_group(part, wants, headers, loaded)
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            known = sum(map(len, loaded.batches)) + loaded.filtered + len(loaded.wrong)
-            loaded.lost.append((part.rows - known, unreadable("row group", error)))
-    return loaded
-
-
-def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, list[str | None]]:
-    """Return the rows of a part, counted from 0, and their impression ids."""
-    if part.file.is_parquet:
-        if part.error is not None:
-            return np.zeros(0, dtype=np.int64), []
-        try:
-            with part.file.filesystem.open_input_file(part.file.path) as opened:
-                column = pq.ParquetFile(opened).read_row_group(part.row_group, columns=["impression_id"]).column(0)
-            return np.arange(part.rows), column.cast(pa.string())
-        except (OSError, pa.ArrowException, IndexError):
-            return np.zeros(0, dtype=np.int64), []
-    numbers, raws = parse(part)
-    given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
-    texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
-    return np.array(numbers, dtype=np.int64) - part.first, texts
+    return _load(part, partial(_load_lines, wants, headers), partial(_load_group, wants, headers))
 
 
 def load_clicks(part: Part, other: OtherFormat | None = None) -> Loaded:
     """Read and prepare a part of a log of clicks."""
+    translate = None if other is None else other.click
+    return _load(part, lambda part: [clicks_one_by_one(*parse(part, translate))], _load_click_group)
+
+
+def load_lines(part: Part, read: Callable[[Any], dict[str, Any] | None], schema: pa.Schema) -> Loaded:
+    """Read a part of JSON lines into rows of a schema; read: returns a row, None for something else."""
+    return _load(part, lambda part: [one_by_one(*parse(part), read, schema)], lambda part: [])
+
+
+def _load(
+    part: Part, lines: Callable[[Part], Iterable[Prepared]], group: Callable[[Part], Iterable[Prepared]]
+) -> Loaded:
     loaded = Loaded()
     if part.error is not None:
         loaded.lost.append((0, part.error))
-    if not part.file.is_parquet:
-        numbers, raws = parse(part)
-        loaded.rows = len(raws)
-        if other is not None:
-            numbers, raws = translated(numbers, raws, other.click, loaded)
-        loaded.add(clicks_one_by_one(raws, numbers))
-        _give_lines(part, loaded)
-    elif part.error is None:
-        loaded.rows = part.rows
-        start = 0
-        try:
-            with part.file.filesystem.open_input_file(part.file.path) as opened:
-                for batch in pq.ParquetFile(opened).iter_batches(BATCH, [part.row_group], use_threads=False):
-                    loaded.add(prepare_clicks(batch, range(start, start + len(batch))))
-                    start += len(batch)
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            loaded.lost.append((part.rows - start, unreadable("row group", error)))
+    parquet = part.file.is_parquet
+    try:
+        for prepared in group(part) if parquet and part.error is None else lines(part):
+            loaded.add(prepared)
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        loaded.lost.append((part.rows - loaded.known, unreadable("row group", error)))
+    loaded.rows = part.rows if parquet else loaded.known
     return loaded
 
 
-def parse(part: Part) -> tuple[list[int], list[Any]]:
-    """Return the numbers and values of the JSON lines of a part that are not blank."""
-    numbers, raws = [], []
-    for number, line in enumerate(part.lines, start=part.first):
-        if not line.strip():
-            continue
-        numbers.append(number)
-        raws.append(parse_line(line))
-    return numbers, raws
+def load_ids(part: Part, other: OtherFormat | None = None) -> tuple[Any, pa.StringArray]:
+    """Return the rows of a part, counted from 0, and their impression ids."""
+    if not part.file.is_parquet:
+        raws, numbers = parse(part)
+        given = (lambda raw: raw.get("impression_id")) if other is None else other.impression_id
+        texts = [id_text(given(raw)) if isinstance(raw, dict) else None for raw in raws]
+        return np.array(numbers, dtype=np.int64) - part.first, pa.array(texts, pa.string())
+    try:
+        with part.file.filesystem.open_input_file(part.file.path) as opened:
+            column = pq.ParquetFile(opened).read_row_group(part.row_group, columns=["impression_id"]).column(0)
+        return np.arange(part.rows), column.cast(pa.string()).combine_chunks()
+    except (OSError, pa.ArrowException, IndexError):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
 
 
-def translated(
-    numbers: list[int], raws: list[Any], translate: Callable[[Mapping[str, Any]], Any], loaded: Loaded
-) -> tuple[list[int], list[Any]]:
-    """Return rows of another format as ours, or as errors; count what is neither row nor error as filtered."""
-    kept, rows = [], []
-    for number, raw in zip(numbers, raws, strict=True):
+def parse(part: Part, translate: Translate | None = None) -> tuple[list[Any], list[int]]:
+    """Return the rows and numbers of the JSON lines of a part that are not blank."""
+    numbered = [(number, line) for number, line in enumerate(part.lines, start=part.first) if line.strip()]
+    return parse_lines((line for _, line in numbered), translate), [number for number, _ in numbered]
+
+
+def parse_lines(lines: Iterable[bytes], translate: Translate | None = None) -> list[Any]:
+    """Return the objects of JSON lines; a `RowError` for an invalid one, None for one that is something else."""
+    rows: list[Any] = []
+    for line in lines:
         try:
-            row = translate(raw) if isinstance(raw, dict) else raw
-            if not isinstance(row, dict | RowError | None):
-                raise RowError(f"The row is {short(row)}; expected an object.")
+            row = parse_line(line)
+            rows.append(row if translate is None else translate(row))
         except RowError as error:
-            row = error
-        if row is None:
-            loaded.filtered += 1
-        else:
-            kept.append(number)
-            rows.append(row)
-    return kept, rows
-
-
-def _give_lines(part: Part, loaded: Loaded) -> None:
-    """Add the text of invalid lines to their errors."""
-    lines = contents(part, [number for number, _, _ in loaded.wrong])
-    loaded.wrong = [(number, error, line) for (number, error, _), line in zip(loaded.wrong, lines, strict=True)]
+            rows.append(error)
+    return rows
 
 
 def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
@@ -176,32 +167,28 @@ def contents(part: Part, numbers: Sequence[int]) -> list[Any]:
         return []
     try:
         with part.file.filesystem.open_input_file(part.file.path) as opened:
-            group = pq.ParquetFile(opened).read_row_group(part.row_group, use_threads=False)
-        chosen = group.take(pa.array(numbers)).to_struct_array().combine_chunks()
-        return row_dicts(pa.RecordBatch.from_struct_array(chosen))
+            return row_dicts(_whole_rows(pq.ParquetFile(opened), part, numbers))
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return [None] * len(numbers)
 
 
-def _load_lines(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
-    numbers, raws = parse(part)
-    loaded.rows = len(raws)
-    if wants.other is not None:
-        numbers, raws = translated(numbers, raws, wants.other.impression, loaded)
-    if wants.filter is not None and raws:
+def _whole_rows(file: pq.ParquetFile, part: Part, rows: Any) -> pa.RecordBatch:
+    """Return rows of a row group with all their columns."""
+    group = file.read_row_group(part.row_group, use_threads=False)
+    return pa.RecordBatch.from_struct_array(group.take(pa.array(rows)).to_struct_array().combine_chunks())
+
+
+def _load_lines(wants: Wants, headers: Headers, part: Part) -> Iterator[Prepared]:
+    raws, numbers = parse(part, None if wants.other is None else wants.other.impression)
+    if wants.filter is not None:
         # The filter does not apply to what is not an object: that is kept, and found invalid.
         objects = [x for x, raw in enumerate(raws) if isinstance(raw, dict)]
-        if objects:
-            batch = _with_keys(_as_batch([raws[x] for x in objects]), part.file.keys)
-            kept = set(np.array(objects)[_passing(batch, wants.filter)].tolist())
-            dropped = set(objects) - kept
-            loaded.filtered += len(dropped)
-            numbers = [number for x, number in enumerate(numbers) if x not in dropped]
-            raws = [raw for x, raw in enumerate(raws) if x not in dropped]
+        batch = _with_keys(_as_batch([raws[x] for x in objects]), part.file.keys)
+        for x in np.array(objects)[~_passing(batch, wants.filter)].tolist():
+            raws[x] = None
     if wants.unit in dict(part.file.keys):
         raws = [{**dict(part.file.keys), **raw} if isinstance(raw, dict) else raw for raw in raws]
-    loaded.add(rows_one_by_one(raws, numbers, wants.unit, headers))
-    _give_lines(part, loaded)
+    yield rows_one_by_one(raws, numbers, wants.unit, headers)
 
 
 def _as_batch(raws: Sequence[Any]) -> pa.RecordBatch:
@@ -218,12 +205,14 @@ def _as_batch(raws: Sequence[Any]) -> pa.RecordBatch:
 
 
 def _passing(batch: pa.RecordBatch, condition: pc.Expression) -> Any:
-    """Return the positions of rows that pass a filter."""
+    """Return which rows pass a filter, bool (n,)."""
     numbered = pa.Table.from_batches([batch]).append_column("__place", pa.array(np.arange(len(batch))))
+    passing = np.zeros(len(batch), dtype=bool)
     try:
-        return numbered.filter(condition).column("__place").to_numpy()
+        passing[numbered.filter(condition).column("__place").to_numpy()] = True
     except (pa.ArrowException, KeyError) as error:
         raise DataError(f"The filter {condition} does not fit the log: {' '.join(str(error).split())[:300]}") from error
+    return passing
 
 
 def _with_keys(batch: pa.RecordBatch, keys: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
@@ -233,56 +222,56 @@ def _with_keys(batch: pa.RecordBatch, keys: tuple[tuple[str, str], ...]) -> pa.R
     return batch
 
 
-def _load_group(part: Part, wants: Wants, headers: Headers, loaded: Loaded) -> None:
+def _load_group(wants: Wants, headers: Headers, part: Part) -> Iterator[Prepared]:
     with part.file.filesystem.open_input_file(part.file.path) as opened:
         plain = pq.ParquetFile(opened)
-        filtered_by = _filter_columns(wants, plain.schema_arrow, part.file.keys)
-        columns = _columns(plain, part, wants, filtered_by)
+        passing = np.ones(part.rows, dtype=bool)
+        if wants.filter is not None:
+            passing = _passing_rows(part, plain.schema_arrow, wants.filter)
         start = 0
-        for raw in _coded_batches(opened, plain, part, columns, filtered_by):
-            batch, rows = _with_keys(raw, part.file.keys), np.arange(start, start + len(raw))
+        for raw in _coded_batches(opened, plain, part, _columns(plain, part, wants)):
+            chosen = np.flatnonzero(passing[start : start + len(raw)])
+            rows = start + chosen
             start += len(raw)
-            if wants.filter is not None:
-                passing = _passing(batch, wants.filter)
-                loaded.filtered += len(batch) - len(passing)
-                batch, rows = batch.take(pa.array(passing)), rows[passing]
+            if len(chosen) < len(raw):
+                yield Prepared(raw.slice(0, 0), [], len(raw) - len(chosen))
+                raw = raw.take(pa.array(chosen))
 
             def whole(rows: Any = rows) -> pa.RecordBatch:
-                found = plain.read_row_group(part.row_group).take(pa.array(rows)).to_struct_array().combine_chunks()
-                return _with_keys(pa.RecordBatch.from_struct_array(found), part.file.keys)
+                return _with_keys(_whole_rows(plain, part, rows), part.file.keys)
 
             if len(rows):
-                loaded.add(prepare_rows(batch, rows, wants.unit, headers, whole))
+                yield prepare_rows(_with_keys(raw, part.file.keys), rows, wants.unit, headers, whole)
 
 
-def _filter_columns(wants: Wants, schema: pa.Schema, keys: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    """Return the columns that the filter reads.
+def _load_click_group(part: Part) -> Iterator[Prepared]:
+    start = 0
+    with part.file.filesystem.open_input_file(part.file.path) as opened:
+        for batch in pq.ParquetFile(opened).iter_batches(BATCH, [part.row_group], use_threads=False):
+            yield prepare_clicks(batch, range(start, start + len(batch)))
+            start += len(batch)
 
-    Arrow does not say which columns an expression reads, so it is tried on no rows, leaving out one column at a time.
-    """
-    if wants.filter is None:
-        return frozenset()
-    known = schema, tuple(key for key, _ in keys)
-    if known not in wants.filter_columns:
-        nothing = _with_keys(pa.RecordBatch.from_pylist([], schema=schema), keys)
-        _passing(nothing, wants.filter)  # raises an error if it does not fit
-        needed = set()
-        for name in set(nothing.schema.names):
-            try:
-                _passing(nothing.drop_columns([name]), wants.filter)
-            except DataError:
-                needed.add(name)
-        wants.filter_columns[known] = frozenset(needed)
-    return wants.filter_columns[known]
+
+def _passing_rows(part: Part, schema: pa.Schema, condition: pc.Expression) -> Any:
+    """Return which rows of a row group pass a filter, bool (n,); Arrow finds the columns that it reads."""
+    import pyarrow.dataset as pads  # only with a filter, as it takes a while
+
+    nothing = _with_keys(pa.RecordBatch.from_pylist([], schema=schema), part.file.keys)
+    _passing(nothing, condition)  # raises an error if it does not fit the log
+    keys = [pc.field(key) == value for key, value in part.file.keys if key not in schema.names]
+    group = pads.ParquetFileFormat().make_fragment(
+        part.file.path, part.file.filesystem, reduce(and_, keys, pc.scalar(True)), row_groups=[part.row_group]
+    )
+    passing = group.to_table(nothing.schema, columns={"passing": condition}, use_threads=False).column(0)
+    return passing.fill_null(False).to_numpy()
 
 
 def _coded_batches(
-    opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str], as_they_are: frozenset[str]
+    opened: pa.NativeFile, plain: pq.ParquetFile, part: Part, columns: list[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a row group, with repetitive columns dictionary-encoded if Arrow can."""
     leaves = [plain.schema.column(x) for x in range(len(plain.schema))]
-    names = set(CODED) - as_they_are
-    coded = [x.path for x in leaves if x.path.partition(".")[0] in names and x.physical_type == "BYTE_ARRAY"]
+    coded = [x.path for x in leaves if x.path.partition(".")[0] in CODED and x.physical_type == "BYTE_ARRAY"]
     file = pq.ParquetFile(opened, metadata=plain.metadata, read_dictionary=coded)
     done = 0
     try:
@@ -304,7 +293,7 @@ def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[p
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
-def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozenset[str]) -> list[str]:
+def _columns(file: pq.ParquetFile, part: Part, wants: Wants) -> list[str]:
     """Return the columns to read; documents only if a click has no position."""
     names = set(file.schema_arrow.names)
     wanted = [*NEEDED, *([wants.unit] if wants.unit else []), *(["impression_id"] if wants.ids else [])]
@@ -314,23 +303,11 @@ def _columns(file: pq.ParquetFile, part: Part, wants: Wants, filtered_by: frozen
     events = {path.rpartition(".")[2]: path for path in leaves if path.startswith("clicks.")}
     documents = wants.documents
     if "clicks" in names and not wants.ids:
-        documents = "position" not in events
-        if not documents:
-            held = file.read_row_group(part.row_group, columns=[events["position"]], use_threads=False)
-            documents = any(_has_nulls(chunk) for chunk in held.column(0).chunks)
+        held = file.read_row_group(part.row_group, columns=[events.get("position", "clicks")], use_threads=False)
+        documents = any(lacks_positions(chunk) for chunk in held.column(0).chunks)
         fields = ["position", "action", "timestamp", *(["dwell"] if wants.dwell else [])]
         chosen = [events[name] for name in (*fields, *(["document"] if documents else [])) if name in events]
         wanted.extend(chosen or ["clicks"])
     if documents:
         wanted.extend(["shown", "ids"])
-    # A whole column includes its parts.
-    wanted = [name for name in wanted if name.partition(".")[0] not in filtered_by] + sorted(filtered_by)
     return [name for name in wanted if name.partition(".")[0] in names]
-
-
-def _has_nulls(lists: pa.Array) -> bool:
-    """Return whether the one field of a list of structs has nulls, or the type is another."""
-    if not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
-        return True
-    events = lists.flatten()
-    return bool(events.null_count or events.field(0).null_count)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from multileave.impression import FORMAT_VERSION
 from multileave.log.reader import RowError, read_click, read_row
-from multileave.log.schema import EVENT
+from multileave.log.schema import EVENT, TIME
 from multileave.replay.reading.comparisons import Headers
 
 NEEDED = ("version", "method", "rankers", "k", "pinned", "lengths", "ranks", "note")
@@ -41,16 +42,21 @@ PREPARED = pa.schema(
 )
 
 
-class DoesNotFit(Exception):
+# What is raised if columns do not fit, also by Arrow for the types of a damaged file.
+UNFIT = (pa.ArrowException, RowError, KeyError, ValueError, AttributeError, TypeError)
+
+
+class DoesNotFit(ValueError):
     """A batch whose columns do not follow the schema; its rows are read one by one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The valid rows of a batch, and for each invalid one its number, the error and the row itself."""
+    """The valid rows of a batch, the number and error of each invalid one, and how many were filtered out."""
 
     batch: pa.RecordBatch
-    wrong: list[tuple[int, RowError, Any]]
+    wrong: list[tuple[int, RowError]]
+    filtered: int = 0
 
 
 def prepare_rows(
@@ -62,9 +68,7 @@ def prepare_rows(
     """
     try:
         return Prepared(_by_columns(raw, numbers, unit, headers), [])
-    except (DoesNotFit, pa.ArrowException, UnicodeDecodeError, RowError, KeyError, ValueError):
-        pass
-    except (AttributeError, TypeError):  # columns of other types than ours, in a damaged file
+    except UNFIT:
         pass
     return rows_one_by_one(row_dicts(whole()), numbers.tolist(), unit, headers)
 
@@ -72,43 +76,44 @@ def prepare_rows(
 def prepare_clicks(raw: pa.RecordBatch, numbers: Sequence[int]) -> Prepared:
     """Prepare a batch of clicks from separate files."""
     try:
-        ids = _text(raw.column("impression_id"))
-        events = [_event_column(raw, field, len(raw)) for field in EVENT_FIELDS]
-        _check_named(events)
+        ids, events = _column(raw, "impression_id", pa.string()), _event_columns(raw)
         if not ids.null_count:
             return Prepared(pa.RecordBatch.from_arrays([ids, *events], schema=CLICK_ROWS), [])
-    except (DoesNotFit, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
+    except UNFIT:
         pass
     return clicks_one_by_one(row_dicts(raw), numbers)
 
 
 def rows_one_by_one(raws: Sequence[Any], numbers: Sequence[int], unit: str | None, headers: Headers) -> Prepared:
-    """Prepare parsed rows of impressions; a `RowError` among them is an invalid row."""
+    """Prepare parsed rows of impressions."""
 
     def read(raw: Any) -> dict[str, Any]:
         row = read_row(raw, unit)
         return {**row, "header": headers.number(row["method"], tuple(row["rankers"]))}
 
-    return _one_by_one(raws, numbers, read, PREPARED)
+    return one_by_one(raws, numbers, read, PREPARED)
 
 
 def clicks_one_by_one(raws: Sequence[Any], numbers: Sequence[int]) -> Prepared:
     """Prepare parsed rows of clicks."""
-    return _one_by_one(raws, numbers, read_click, CLICK_ROWS)
+    return one_by_one(raws, numbers, read_click, CLICK_ROWS)
 
 
-def _one_by_one(
-    raws: Sequence[Any], numbers: Sequence[int], read: Callable[[Any], dict[str, Any]], schema: pa.Schema
+def one_by_one(
+    raws: Sequence[Any], numbers: Sequence[int], read: Callable[[Any], dict[str, Any] | None], schema: pa.Schema
 ) -> Prepared:
+    """Read rows into a batch; a `RowError` among them is invalid, and None, also from `read`, is filtered out."""
     rows, wrong = [], []
     for number, raw in zip(numbers, raws, strict=True):
         try:
             if isinstance(raw, RowError):
                 raise raw
-            rows.append({**read(raw), "row": number})
+            row = None if raw is None else read(raw)
+            if row is not None:
+                rows.append({**row, "row": number})
         except RowError as error:
-            wrong.append((number, error, raw))
-    return Prepared(pa.RecordBatch.from_pylist(rows, schema=schema), wrong)
+            wrong.append((number, error))
+    return Prepared(pa.RecordBatch.from_pylist(rows, schema=schema), wrong, len(raws) - len(rows) - len(wrong))
 
 
 def row_dicts(batch: pa.RecordBatch) -> list[Any]:
@@ -135,21 +140,17 @@ def _by_columns(raw: pa.RecordBatch, numbers: Any, unit: str | None, headers: He
     version = raw.column("version").cast(pa.int64()).to_numpy(zero_copy_only=False)
     if (version != FORMAT_VERSION).any():
         raise DoesNotFit
-
-    def column(name: str | None, read: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
-        return read(raw.column(name)) if name in names else pa.nulls(size, kind)
-
     columns = {
-        "impression_id": column("impression_id", _text, pa.string()),
-        "unit": column(unit, _text, pa.string()),
-        "time": column("timestamp", _time, pa.int64()),
+        "unit": _column(raw, unit, pa.string()),
+        "time": _column(raw, "timestamp", TIME).cast(pa.int64()),
         "header": _headers(raw, headers),
-        "k": raw.column("k").cast(pa.int32()),
-        **{name: _lists(raw.column(name)) for name in ("lengths", "ranks", "note", "pinned")},
-        "documents": _documents(raw) if "shown" in names else pa.nulls(size, pa.list_(pa.string())),
+        "documents": _documents(raw),
         "clicks": _clicks(raw.column("clicks")) if "clicks" in names else _no_clicks(size),
         "row": pa.array(numbers),
     }
+    for field in PREPARED:
+        if field.name not in columns:
+            columns[field.name] = _column(raw, field.name, field.type)
     return pa.RecordBatch.from_arrays([columns[name] for name in PREPARED.names], schema=PREPARED)
 
 
@@ -178,36 +179,41 @@ def with_clicks(batch: pa.RecordBatch, clicks: pa.ListArray) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index("clicks"), PREPARED.field("clicks"), clicks)
 
 
-def _text(column: pa.Array) -> pa.StringArray:
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
-            or pa.types.is_string_view(kind) or pa.types.is_null(kind)):  # fmt: skip
-        raise DoesNotFit
-    text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-    text.validate(full=True)
-    return text
+def lacks_positions(clicks: pa.Array) -> bool:
+    """Return whether some click has no position, or clicks are not lists of structs."""
+    if not pa.types.is_list(clicks.type) or not pa.types.is_struct(clicks.type.value_type):
+        return True
+    events = clicks.flatten()
+    position = events.type.get_field_index("position")
+    return len(events) > 0 if position < 0 else bool(events.null_count or events.field(position).null_count)
 
 
-def _time(column: pa.Array) -> pa.Int64Array:
-    if pa.types.is_null(column.type):
-        return column.cast(pa.int64())
-    if not pa.types.is_timestamp(column.type):
+def _column(raw: pa.RecordBatch, name: str | None, kind: pa.DataType) -> pa.Array:
+    """Return a column as a type, all null if there is none; raise `DoesNotFit` unless all is plainly valid."""
+    if name not in raw.schema.names:
+        return pa.nulls(len(raw), kind)
+    column = raw.column(name)
+    if not _fits(column.type, kind):
         raise DoesNotFit
-    return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+    column = column if column.type == kind else column.cast(kind, safe=not pa.types.is_timestamp(kind))
+    if kind == pa.string():
+        column.validate(full=True)
+    if pa.types.is_list(kind) and (column.null_count or column.values.null_count):
+        raise DoesNotFit
+    return column
 
 
-def _lists(column: pa.Array) -> pa.ListArray:
-    if column.type == INTS:
-        lists = column
-    elif (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)) and (
-        pa.types.is_integer(column.type.value_type) or pa.types.is_null(column.type.value_type)
-    ):
-        lists = column.cast(INTS)
-    else:
-        raise DoesNotFit
-    if lists.values.null_count:
-        raise DoesNotFit
-    return lists
+def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether the values of a type mean the same as text, numbers, times or lists of them."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if pa.types.is_list(kind):
+        return (pa.types.is_list(given) or pa.types.is_large_list(given)) and _fits(given.value_type, kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return bool(pa.types.is_timestamp(given) or pa.types.is_null(given))
+    text = pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given)
+    other = pa.types.is_null(given) or pa.types.is_integer(given) or given == kind
+    return bool(other or (text and kind == pa.string()))
 
 
 def _headers(raw: pa.RecordBatch, headers: Headers) -> pa.Int32Array:
@@ -240,13 +246,9 @@ def _headers(raw: pa.RecordBatch, headers: Headers) -> pa.Int32Array:
 
 
 def _documents(raw: pa.RecordBatch) -> pa.ListArray:
-    shown = raw.column("shown")
     if "ids" in raw.schema.names and raw.column("ids").null_count < len(raw):
         raise DoesNotFit
-    lists = shown if shown.type == pa.list_(pa.string()) else shown.cast(pa.list_(pa.string()))
-    if lists.null_count or lists.values.null_count:
-        raise DoesNotFit
-    return lists
+    return _column(raw, "shown", PREPARED.field("documents").type)
 
 
 def _clicks(column: pa.Array) -> pa.ListArray:
@@ -261,29 +263,15 @@ def _clicks(column: pa.Array) -> pa.ListArray:
     if events.null_count:
         raise DoesNotFit
     held = pa.RecordBatch.from_arrays(events.flatten(), names=[field.name for field in events.type])
-    arrays = [_event_column(held, field, len(events)) for field in EVENT_FIELDS]
-    _check_named(arrays)
+    arrays = _event_columns(held)
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=EVENT_FIELDS))
 
 
-def _event_column(raw: pa.RecordBatch, field: pa.Field, size: int) -> pa.Array:
-    name = "timestamp" if field.name == "time" else field.name
-    if name not in raw.schema.names:
-        return pa.nulls(size, field.type)
-    column = raw.column(name)
-    if name == "timestamp":
-        return _time(column)
-    if name in ("document", "action"):
-        return _text(column)
-    if pa.types.is_null(column.type) or pa.types.is_integer(column.type) or column.type == field.type:
-        return column if column.type == field.type else column.cast(field.type)
-    raise DoesNotFit
-
-
-def _check_named(events: list[pa.Array]) -> None:
-    """Raise `DoesNotFit` if an event has neither a document nor a position."""
+def _event_columns(raw: pa.RecordBatch) -> list[pa.Array]:
+    """Return the fields of events; raise `DoesNotFit` if one has neither a document nor a position."""
+    events = [_column(raw, field.name, field.type) for field in EVENT]
+    events = [column.cast(field.type) for column, field in zip(events, EVENT_FIELDS, strict=True)]
     document, position = events[0], events[1]
-    if position.null_count and document.null_count:
-        neither = position.is_null().to_numpy(zero_copy_only=False) & document.is_null().to_numpy(zero_copy_only=False)
-        if neither.any():
-            raise DoesNotFit
+    if position.null_count and document.null_count and pc.and_(position.is_null(), document.is_null()).true_count:
+        raise DoesNotFit
+    return events

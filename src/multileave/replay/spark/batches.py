@@ -1,6 +1,6 @@
 """Batches from Spark: rows of a log as columns or as JSON lines, and where each comes from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -8,17 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multileave.log.reader import parse_line
+from multileave.log.reader import RowError
 from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.files import path_keys
+from multileave.replay.reading.parts import parse_lines
 from multileave.replay.reading.preparing import (
     Prepared,
     clicks_one_by_one,
+    lacks_positions,
     prepare_clicks,
     prepare_rows,
     row_dicts,
     rows_one_by_one,
 )
+from multileave.replay.report import quarantine_entry
 
 # Columns besides those of the log: the JSON line, its file and row, and whether it passes the filter; after a join,
 # whether there is an impression, whether its id is repeated, its events, and the quarantine entry of an invalid click.
@@ -29,16 +32,19 @@ OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
 
 def prepared_rows(
     batch: pa.RecordBatch, rows: Any, unit: str | None, headers: Headers, *, dated: bool
-) -> Iterator[tuple[int, Prepared]]:
-    """Prepare some rows of a batch, numbered by their place in it; yield how many rows of the log, and the rows."""
+) -> Iterator[Prepared]:
+    """Prepare some rows of a batch, numbered by their place in it."""
     numbers, raws, rows = _lines(batch, rows)
     if raws:
-        raws = [_with_unit(batch, row, unit, raw) for row, raw in zip(numbers, raws, strict=True)]
-        yield len(raws), rows_one_by_one(raws, numbers, unit, headers)
+        units = batch.column(unit).to_pylist() if unit in batch.schema.names else [None] * len(batch)
+        for x, row in enumerate(numbers):
+            if units[row] is not None and isinstance(raws[x], dict):
+                raws[x] = {unit: units[row], **raws[x]}
+        yield rows_one_by_one(raws, numbers, unit, headers)
     if len(rows):
         raw = _log_columns(batch)
         raw = raw if len(rows) == len(batch) else raw.take(pa.array(rows))
-        yield len(rows), prepare_rows(_needed(batch, raw, dated=dated), rows, unit, headers, lambda: raw)
+        yield prepare_rows(_needed(batch, raw, dated=dated), rows, unit, headers, lambda: raw)
 
 
 def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.RecordBatch:
@@ -46,16 +52,9 @@ def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.Re
     spare = [] if dated else ["timestamp"]
     name = EVENTS if EVENTS in batch.schema.names else "clicks"
     events = batch.column(name) if name in batch.schema.names else None
-    if events is None or not _lacks_positions(events):
+    if events is None or not lacks_positions(events):
         spare += ["shown", "ids"]
     return raw.drop_columns([name for name in (*spare, "hidden") if name in raw.schema.names])
-
-
-def _lacks_positions(events: pa.ListArray) -> bool:
-    held = events.flatten()
-    if not pa.types.is_struct(held.type) or held.type.get_field_index("position") < 0:
-        return len(held) > 0
-    return bool(held.field(held.type.get_field_index("position")).null_count)
 
 
 def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
@@ -71,14 +70,6 @@ def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
         return batch.append_column(unit, units)
     held = pc.coalesce(batch.column(unit).cast(pa.string()), units)
     return batch.set_column(batch.schema.get_field_index(unit), unit, held)
-
-
-def _with_unit(batch: pa.RecordBatch, row: int, unit: str | None, raw: Any) -> Any:
-    """Add the unit of the batch to a JSON object, unless it has one."""
-    if unit is None or unit not in batch.schema.names or not isinstance(raw, dict):
-        return raw
-    value = batch.column(unit)[row].as_py()
-    return raw if value is None else {unit: value, **raw}
 
 
 def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:
@@ -101,14 +92,19 @@ def _lines(batch: pa.RecordBatch, rows: Any) -> tuple[list[int], list[Any], Any]
     lines = batch.column(LINE).take(pa.array(rows)).to_pylist()
     spelled = [(row, line) for row, line in zip(rows.tolist(), lines, strict=True) if line is not None and line.strip()]
     others = rows[np.array([line is None for line in lines], dtype=bool)]
-    return [row for row, _ in spelled], [parse_line(line) for _, line in spelled], others
+    return [row for row, _ in spelled], parse_lines(line for _, line in spelled), others
 
 
-def row_place(batch: pa.RecordBatch, row: int) -> tuple[str, dict[str, Any]]:
-    """Return the file of a row, and its number there if known."""
-    file = _file_name(batch.column(FILE)[row].as_py())
-    number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
-    return file, {} if number is None else {"row": number}
+def wrong_rows(batch: pa.RecordBatch, wrong: Sequence[tuple[int, RowError]]) -> list[dict[str, Any]]:
+    """Return invalid rows of a batch as entries of the quarantine."""
+    entries = []
+    for row, error in wrong:
+        number = batch.column(ROW)[row].as_py() if ROW in batch.schema.names else None
+        line = batch.column(LINE)[row].as_py() if LINE in batch.schema.names else None
+        [raw] = row_dicts(_log_columns(batch).slice(row, 1)) if line is None else [line.decode("utf-8", "replace")]
+        file = _file_name(batch.column(FILE)[row].as_py())
+        entries.append(quarantine_entry(file, {} if number is None else {"row": number}, error, raw))
+    return entries
 
 
 def _file_name(uri: str | None) -> str:
@@ -116,12 +112,3 @@ def _file_name(uri: str | None) -> str:
         return "(a DataFrame)"
     name = unquote(uri)
     return "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
-
-
-def row_content(batch: pa.RecordBatch, row: int) -> Any:
-    """Return the content of a row: a line's text or a dictionary."""
-    line = None if LINE not in batch.schema.names else batch.column(LINE)[row].as_py()
-    if line is not None:
-        return line.decode("utf-8", "replace")
-    [raw] = row_dicts(_log_columns(batch).slice(row, 1))
-    return raw

@@ -2,8 +2,7 @@
 
 Spark joins, shuffles and groups; `tasks` does what the local engine does, through `mapInArrow`. Rows are inferred
 where they are, and only the sums of units are shuffled, so that each unit ends up in one partition. There the sums
-become tallies, which are merged in a tree. All counts travel in rows, so lost executors and retried tasks change
-nothing.
+become tallies, which the driver merges. All counts travel in rows, so lost executors and retried tasks change nothing.
 """
 
 import pickle
@@ -14,10 +13,9 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from multileave.errors import DataError, MissingExtra
-from multileave.methods.base import get_method
-from multileave.replay.engine import check_cap, read_actions
 from multileave.replay.reading.preparing import EVENT_FIELDS, NEEDED
 from multileave.replay.report import Counts, Replay
+from multileave.replay.run import Settings
 from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
 from multileave.replay.spark.tasks import (
     CLICKS_FOUND,
@@ -25,7 +23,6 @@ from multileave.replay.spark.tasks import (
     PARTIAL,
     Job,
     infer_rows,
-    merge_found,
     merge_units,
     prepare_clicks,
 )
@@ -44,11 +41,9 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-FAN = 8  # partitions merged into one at a time
-PARTITIONS = 200  # Spark's default, if it does not tell
 LOG = (*NEEDED, "impression_id", "timestamp", "shown", "hidden", "ids", "clicks")
 EVENT = [field.name for field in EVENT_FIELDS]
 
@@ -79,11 +74,8 @@ def replay(
     partitions: over how many to spread the units; by default spark.sql.shuffle.partitions, fewer for a small log.
     setup: called first in every task, for example to register your own methods.
     """
-    chosen = read_actions(actions, dwell, window)
-    check_cap(cap)
-    if method is not None:
-        get_method(method)  # raises an error here rather than on an executor
-    job = Job(chosen, unit, cap, clicks is not None, quarantine is not None, setup, method)
+    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method)
+    job = Job(settings, clicks is not None, quarantine is not None, setup)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
         if clicks is not None:
@@ -96,7 +88,7 @@ def replay(
             found = _merged(partial_sums, job, partitions)
             if check_ids and clicks is None:
                 found.counts.repeated_impressions = _repeated(rows)
-            found = replace(found, files=len(impressions.inputFiles())).ordered(chosen.names)
+            found = replace(found, files=len(impressions.inputFiles())).ordered(settings.actions.names)
             if quarantine is not None and found.reasons:
                 _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
                 found = replace(found, quarantine=quarantine)
@@ -149,25 +141,15 @@ def _repeated(rows: "DataFrame") -> int:
 
 
 def _merged(partial_sums: "DataFrame", job: Job, partitions: int | None) -> Replay:
-    """Bring the sums of each unit together, turn them into tallies, and merge these in a tree."""
+    """Bring the sums of each unit together, turn them into tallies, and merge these."""
     # Rows without a unit are spread by partition.
     spread = F.coalesce("unit", F.spark_partition_id().cast("string"))
-    by_unit = _shuffled(partial_sums.where(F.col("entry").isNull()).drop("entry"), spread, partitions)
-    found = by_unit.sortWithinPartitions("key", "unit").mapInArrow(partial(merge_units, job), _spark(FOUND))
-    left = partitions or _partitions(partial_sums.sparkSession)
-    while left > FAN:
-        left = -(-left // FAN)
-        # By a number that is the same when a task is retried; a plain repartition distributes rows as they come.
-        several = F.floor(F.spark_partition_id() / FAN)
-        found = _shuffled(found, several, left if partitions else None).mapInArrow(merge_found, _spark(FOUND))
-    pieces = [pickle.loads(row["found"]) for row in found.collect()]
-    return reduce(Replay.merge, pieces) if pieces else Replay((), Counts(), 0)
-
-
-def _shuffled(frame: "DataFrame", key: "Column", partitions: int | None) -> "DataFrame":
-    """Bring rows with the same key together; without a number, Spark coalesces small partitions."""
-    keyed = frame.withColumn("__place", key)
-    return (keyed.repartition(partitions, "__place") if partitions else keyed.repartition("__place")).drop("__place")
+    keyed = partial_sums.where(F.col("entry").isNull()).drop("entry").withColumn("__place", spread)
+    # Without a number, Spark coalesces small partitions.
+    by_unit = keyed.repartition(partitions, "__place") if partitions else keyed.repartition("__place")
+    sorted_units = by_unit.drop("__place").sortWithinPartitions("key", "unit")
+    found = sorted_units.mapInArrow(partial(merge_units, job), _spark(FOUND)).collect()
+    return reduce(Replay.merge, (pickle.loads(row["found"]) for row in found), Replay((), Counts(), 0))
 
 
 def _write_wrong(partial_sums: "DataFrame", folder: str, expected: int) -> None:
@@ -180,11 +162,6 @@ def _write_wrong(partial_sums: "DataFrame", folder: str, expected: int) -> None:
             f"The quarantine {folder} holds {held:,} of {expected:,} invalid rows. Pass a folder that all executors "
             "and the driver reach, such as on HDFS or in an object store."
         )
-
-
-def _partitions(session: "SparkSession") -> int:
-    number = session.conf.get("spark.sql.shuffle.partitions") or ""
-    return int(number) if number.isdigit() else PARTITIONS
 
 
 def _spark(schema: "pa.Schema") -> "StructType":

@@ -1,0 +1,133 @@
+"""Health of logged impressions: `HealthCounts`, added up in a compiled loop.
+
+`examine_row` is to a row what `HealthCounts.add` is to an `Impression`; the tests compare both.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from multileave.impression import ABSENT
+from multileave.kernels import kernel
+from multileave.stats.tally.health_counts import HealthCounts
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+# Places of the counts that are not arrays; the impressions in the balance of exposure follow those of FIRST.
+EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, SHORT_LISTS, NEEDED, FIRST = range(7)
+
+
+class Examined:
+    """The health of the rows that a kernel examines.
+
+    sums: what `examine_row` adds to, most of which are the arrays of a `HealthCounts`.
+    """
+
+    def __init__(self, rankers: int) -> None:
+        self._health = HealthCounts(rankers)
+        self._counts = np.zeros(FIRST + 2, dtype=np.int64)
+        balances = tuple((b.observed, b.expected, b.products) for b in (self._health.first, self._health.exposure))
+        self.sums = (self._counts, self._health.missing, self._health.short, self._health.same_pages, balances)
+
+    def health(self) -> HealthCounts:
+        """Return the health of all rows so far."""
+        found = self._health
+        found.examined, found.no_preference, found.different_documents, found.fallbacks = self._counts[:4].tolist()
+        found.short_lists, found.needed = self._counts[SHORT_LISTS:FIRST].tolist()
+        found.first.impressions, found.exposure.impressions = self._counts[FIRST:].tolist()
+        return found
+
+
+def balance(*arguments: Any) -> int:
+    """Stand for a method's balance kernel in `examine_row`."""
+    return 0
+
+
+@kernel
+def examine_row(clones, drawn, m, visible, k, sizes, notes, params, examined, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Count one impression, checked before. room: float (2, R); left: float (m + 2,).
+
+    clones: whether copies of a ranker can mislead the method, so that equal pages are counted.
+
+    drawn: int32 (m, R), its ranks, where the method keeps them; notes: int32, the same. examined: see `Examined`.
+    """
+    rankers = len(sizes)
+    counts, missing, short, same_pages, balances = examined
+    counts[EXAMINED] += 1
+    alike, absent = True, False
+    for x in range(m):
+        for r in range(rankers):
+            alike = alike and drawn[x, r] == drawn[x, 0]
+            absent = absent or drawn[x, r] == ABSENT
+    if m == 0 and len(notes):
+        for x in range(len(notes)):
+            alike = alike and notes[x] < 0
+    elif m == 0:
+        alike = visible == 0
+    counts[NO_PREFERENCE] += alike
+    counts[DIFFERENT] += absent
+    nothing = False
+    for r in range(rankers):
+        if sizes[r] == 0:
+            nothing = True
+            missing[r] += 1
+    counts[FALLBACKS] += nothing
+    count_short(drawn, m, k, sizes, counts, short)
+    if clones:
+        count_same(drawn, m, same_pages)
+    fits = visible > 0
+    for r in range(rankers):
+        fits = fits and sizes[r] >= visible
+    own, expected = room[0], room[1]
+    for every in range(2):
+        if not (fits if every else not nothing):
+            continue
+        own[:] = 0.0
+        expected[:] = 0.0
+        if balance(drawn[:m], sizes, notes, visible, every, params, own, expected, left):
+            add_balance(own, expected, balances[every])
+            counts[FIRST + every] += 1
+
+
+@kernel
+def count_short(drawn, m, k, sizes, counts, short):  # type: ignore[no-untyped-def]
+    """Count rankers that returned fewer than k + 1 documents, and lack some that others returned."""
+    rankers = len(sizes)
+    largest = 0
+    for r in range(rankers):
+        largest = max(largest, sizes[r])
+    some = False
+    for r in range(rankers):
+        if not 0 < sizes[r] <= k:
+            continue
+        lacks = m == 0 and sizes[r] < largest
+        for x in range(m):
+            lacks = lacks or drawn[x, r] == ABSENT
+        if lacks:
+            some = True
+            short[r] += 1
+    if some:
+        counts[SHORT_LISTS] += 1
+        counts[NEEDED] = max(counts[NEEDED], k + 1)
+
+
+@kernel
+def count_same(drawn, m, same_pages):  # type: ignore[no-untyped-def]
+    """Count pairs of rankers that rank alike all that was drawn."""
+    rankers = len(same_pages)
+    for n in range(rankers if m else 0):
+        for other in range(rankers):
+            same = True
+            for x in range(m):
+                same = same and drawn[x, n] == drawn[x, other]
+            same_pages[n, other] += same
+
+
+@kernel
+def add_balance(own, expected, sums):  # type: ignore[no-untyped-def]
+    """Add what was observed and expected, and the products of the differences."""
+    for n in range(len(own)):
+        sums[0][n] += own[n]
+        sums[1][n] += expected[n]
+        for r in range(len(own)):
+            sums[2][n, r] += (own[n] - expected[n]) * (own[r] - expected[r])

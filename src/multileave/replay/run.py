@@ -1,0 +1,129 @@
+"""A replay under way, in either engine: its settings, and the counts and sums of what has been inferred."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from multileave.errors import DataError
+from multileave.log.reader import MICROSECONDS
+from multileave.methods.base import Method, get_method
+from multileave.replay.inferring.batches import BatchCredits, infer_batch
+from multileave.replay.inferring.events import Actions
+from multileave.replay.inferring.unit_sums import UnitSums
+from multileave.replay.reading.comparisons import Headers
+from multileave.replay.reading.parts import Loaded
+from multileave.replay.report import Comparison, Counts, Quarantine, Replay
+
+MOST_ACTIONS = 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that both engines share, checked.
+
+    unit: the column of the unit. cap: the maximum impressions of a unit. method: to infer all rows with.
+    """
+
+    actions: Actions
+    unit: str | None
+    cap: int | None
+    method: str | Method | None
+
+    @classmethod
+    def checked(
+        cls,
+        actions: Sequence[str],
+        dwell: float,
+        window: timedelta | None,
+        *,
+        unit: str | None,
+        cap: int | None,
+        method: str | Method | None = None,
+        whole_pages: bool = True,
+    ) -> "Settings":
+        """Return the settings, or raise an error if one is invalid."""
+        names = [actions] if isinstance(actions, str) else list(actions)
+        if not 1 <= len(names) <= MOST_ACTIONS or len(set(names)) < len(names):
+            raise DataError(f"actions are {names}; expected 1 to {MOST_ACTIONS} different names, such as 'click'.")
+        if not dwell >= 0:
+            raise DataError(f"dwell is {dwell}; expected seconds from 0.")
+        if window is not None and window < timedelta(0):
+            raise DataError(f"window is {window}; expected a duration from 0.")
+        if cap is not None and cap < 1:
+            raise DataError(f"cap is {cap}; expected the maximum impressions of a unit, from 1.")
+        if method is not None:
+            get_method(method)
+        micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
+        return cls(Actions(tuple(names), dwell, micro, whole_pages), unit, cap, method)
+
+
+class Run:
+    """The state of a replay: counts, the quarantine, and sums by unit for each header."""
+
+    def __init__(self, settings: Settings, quarantine: Quarantine) -> None:
+        self.settings, self.quarantine = settings, quarantine
+        self.headers = Headers(None if settings.method is None else get_method(settings.method))
+        self.counts = Counts()
+        self._sums: dict[int, UnitSums] = {}
+
+    def infer(self, loaded: Loaded) -> list[BatchCredits]:
+        """Infer what was loaded; rows that turn out to be invalid become rows that are wrong."""
+        found = [infer_batch(batch, self.headers, self.settings.actions) for batch in loaded.batches]
+        loaded.wrong.extend(entry for credits in found for entry in credits.wrong)
+        loaded.batches.clear()
+        return found
+
+    def take(
+        self, loaded: Loaded, found: list[BatchCredits], wrong: list[dict[str, Any]], *, events: int | None = None
+    ) -> None:
+        """Add rows; wrong: the entries of invalid ones. events: of these rows, if they have been counted already."""
+        counts = self.counts
+        counts.rows += loaded.rows
+        counts.filtered += loaded.filtered
+        counts.lost_parts += len(loaded.lost)
+        newer = sum(error.kind == "unknown version" for _, error in loaded.wrong)
+        counts.unknown_versions += newer
+        counts.malformed += self.quarantine.add(wrong) - newer
+        given = sum(credits.events for credits in found)
+        counts.clicks += given if events is None else 0
+        counts.clicks_of_other_rows += given if events is None else events
+        for credits in found:
+            not_shown, duplicate, unused, counted = credits.outcomes.tolist()
+            counts.clicks_not_shown += not_shown
+            counts.duplicate_clicks += duplicate
+            counts.unused_clicks += unused
+            counts.counted_clicks += counted
+            counts.clicks_of_other_rows -= not_shown + duplicate + unused + counted
+            counts.late_clicks += credits.late
+            counts.undated_clicks += credits.undated
+            for number, units, values in credits.groups:
+                counts.inferred += len(units)
+                counts.without_unit += units.null_count
+                self.sums(number).add(units, values)
+
+    def sums(self, number: int) -> UnitSums:
+        """Return the sums of a header."""
+        if number not in self._sums:
+            header = self.headers.known[number]
+            self._sums[number] = UnitSums(
+                header.rankers, len(self.settings.actions.names), by_pair=header.by_pair, cap=self.settings.cap
+            )
+        return self._sums[number]
+
+    def all_sums(self) -> list[tuple[int, UnitSums]]:
+        """Return the sums of all headers with their numbers, in order."""
+        return sorted(self._sums.items())
+
+    def finish(self, files: int = 0) -> Replay:
+        """Return the result."""
+        held: dict[tuple[str, frozenset[str], str], Comparison] = {}
+        for number, sums in self.all_sums():
+            for place, action in enumerate(self.settings.actions.names):
+                tally, left_out = sums.tally(place)
+                self.counts.units_over_cap += left_out if place == 0 else 0
+                found = Comparison(str(self.headers.known[number].method), action, tally)
+                there = held.setdefault(found.key, found)
+                if there is not found:
+                    there.tally.merge(tally)
+        return Replay(tuple(held.values()), self.counts, files, **self.quarantine.results())
