@@ -2,6 +2,7 @@
 
     python benchmarks/service.py [--db URL ...] [--rounds 6] [--seconds 2] [--connections 24] [--json]
     python benchmarks/service.py --minutes 5 [--db URL]
+    python benchmarks/service.py --against OTHER/.venv/bin/python [--db URL ...]
 
 Both run as `multileave serve` does, with one worker and their logs in a file, on databases opened with the
 same settings; a load generator in its own process calls one, then the other, round after round, so
@@ -9,6 +10,7 @@ that other work on the machine disturbs both. The bare route is the better of tw
 a plain function, which FastAPI runs in a thread, or a coroutine that inserts in the loop.
 
 --db: addresses of empty databases, one of each kind; default: SQLite in a temporary folder.
+--against: the Python of another installation, such as an earlier version's, instead of the bare route.
 --minutes: a mixed load of impressions, events and verdicts instead, with the memory of the service.
 """
 
@@ -242,17 +244,20 @@ def free_port():
         return found.getsockname()[1]
 
 
-def prepare(database):
-    """Create an experiment, and return the address of a second database of the same kind."""
-    from multileave.live.definition import Definition
-    from multileave.live.service import Service
-    from multileave.live.settings import Settings
+PREPARE = """
+import json, sys
+from multileave.live.definition import Definition
+from multileave.live.service import Service
+from multileave.live.settings import Settings
+service = Service(Settings(database=sys.argv[1]))
+service.start(service.create(Definition(**json.loads(sys.argv[2]))).number)
+service.close()
+"""
 
-    for address in (database, beside := another(database)):
-        service = Service(Settings(database=address))
-        service.start(service.create(Definition(**DEFINITION)).number)
-        service.close()
-    return beside
+
+def prepare(database, python=sys.executable):
+    """Create an experiment."""
+    subprocess.run([python, "-c", PREPARE, database, json.dumps(DEFINITION)], check=True)
 
 
 def another(database):
@@ -266,10 +271,10 @@ def another(database):
     return url.set(database=name).render_as_string(hide_password=False)
 
 
-def ours(database, folder):
+def ours(database, folder, python=sys.executable, name="ours"):
     port = free_port()
     command = [
-        sys.executable,
+        python,
         "-c",
         "from multileave.cli import main; raise SystemExit(main())",
         "serve",
@@ -279,7 +284,7 @@ def ours(database, folder):
         "--port",
         str(port),
     ]
-    return Server(command, port, folder, "ours")
+    return Server(command, port, folder, name)
 
 
 def theirs(database, folder, kind):
@@ -295,12 +300,18 @@ def generate(port, path, seconds, connections, seed):
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-async def compare(database, folder, rounds, seconds, connections):
-    """Return the figures of the service and of the bare routes, by round and in total."""
-    beside = prepare(database)
-    servers = {"ours": (await ours(database, folder).wait("/readyz"), f"{API}/experiments/1/impressions")}
-    for kind in ("thread", "loop"):
-        servers[kind] = (await theirs(beside, folder, kind).wait("/docs"), "/impressions")
+async def compare(database, folder, rounds, seconds, connections, against=None):
+    """Return the figures of the service and of what it is compared with, by round and in total."""
+    beside = another(database)
+    prepare(database)
+    prepare(beside, against or sys.executable)
+    path = f"{API}/experiments/1/impressions"
+    servers = {"ours": (await ours(database, folder).wait("/readyz"), path)}
+    if against:
+        servers["other"] = (await ours(beside, folder, against, "other").wait("/readyz"), path)
+    else:
+        for kind in ("thread", "loop"):
+            servers[kind] = (await theirs(beside, folder, kind).wait("/docs"), "/impressions")
     found = {name: {"per_second": [], "took": [], "processor": 0.0} for name in servers}
     try:
         for number in range(-1, rounds):
@@ -327,23 +338,33 @@ def summary(per_second, took, processor):
     }  # fmt: skip
 
 
+NAMES = {
+    "ours": "the service", "other": "the other version", "thread": "bare, in threads", "loop": "bare, in the loop",
+}  # fmt: skip
+
+
 def report(kind, figures):
     print(f"\n{kind}")
-    for name, said in (("ours", "the service"), ("thread", "bare, in threads"), ("loop", "bare, in the loop")):
-        f = figures[name]
+    for name, f in figures.items():
+        said = NAMES[name]
         print(
             f"  {said:18s} {f['per_second']:7.0f} per second p50 {f['p50_ms']:6.1f} ms   p99 {f['p99_ms']:6.1f} ms   "
             f"{f['processor_us']:6.0f} us of CPU time each"
         )
     mine = figures["ours"]
-    best = max(figures["thread"]["per_second"], figures["loop"]["per_second"])
-    for name in ("thread", "loop"):
-        other = figures[name]
+    others = {name: other for name, other in figures.items() if name != "ours"}
+    for name, other in others.items():
         print(
             f"  against {name}: {mine['per_second'] / other['per_second']:.0%} of its throughput, "
             f"p50 {mine['p50_ms'] / other['p50_ms']:.1f}x, p99 {mine['p99_ms'] / other['p99_ms']:.1f}x"
         )
-    print(f"  share of the better one's throughput: {mine['per_second'] / best:.0%} (target: at least 50 %)")
+    if "other" in others:
+        ratios = [a / b for a, b in zip(mine["rounds"], others["other"]["rounds"], strict=True)]
+        middle = statistics.median(ratios)
+        print(f"  ratio of throughput by round: median {middle:.3f}, {min(ratios):.3f} to {max(ratios):.3f}")
+    else:
+        best = max(other["per_second"] for other in others.values())
+        print(f"  share of the better one's throughput: {mine['per_second'] / best:.0%} (target: at least 50 %)")
 
 
 def report_mix(kind, found):
@@ -373,6 +394,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--connections", type=int, default=24)
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--against")
     parser.add_argument("--json", action="store_true")
     for internal in ("--bare", "--generate", "--seed"):
         parser.add_argument(internal, help=argparse.SUPPRESS)
@@ -396,7 +418,9 @@ def main():
                 if not chosen.json:
                     report_mix(kind, found[kind])
             else:
-                found[kind] = asyncio.run(compare(database, folder, chosen.rounds, chosen.seconds, chosen.connections))
+                found[kind] = asyncio.run(
+                    compare(database, folder, chosen.rounds, chosen.seconds, chosen.connections, chosen.against)
+                )
                 if not chosen.json:
                     report(kind, found[kind])
         if chosen.json:

@@ -1,8 +1,10 @@
 """Databases for the service's tests: SQLite in a file, and a Postgres cluster of our own."""
 
+import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
@@ -44,6 +46,28 @@ def postgres():
     yield f"postgresql://tests@/NAME?host={folder}"
     subprocess.run([*control, "-m", "immediate", "stop"], **run)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_paused(postgres):
+    """A context in which no process of the cluster runs: it accepts connections and answers nothing."""
+    folder = Path(postgres.partition("host=")[2])
+
+    @contextlib.contextmanager
+    def paused():
+        main = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        processes = [main, *map(int, children)]
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
+
+    return paused
 
 
 @pytest.fixture

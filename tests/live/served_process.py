@@ -23,15 +23,15 @@ def free_port():
 class Process:
     """A service on a database, ready when this returns."""
 
-    def __init__(self, database, log, port=None):
+    def __init__(self, database, log, port=None, workers=1):
         self.port = port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.http = httpx.Client(base_url=self.address, timeout=60)
         environment = {**os.environ, "MULTILEAVE_SECRET": SECRET, "MULTILEAVE_FOLD_SECONDS": "0.1"}
         with open(log, "ab") as stream:
             self.process = subprocess.Popen(
-                [*COMMAND, "--db", database, "--port", str(self.port), "--log", "warning"],
-                env=environment, stdout=stream, stderr=stream,
+                [*COMMAND, "--db", database, "--port", str(self.port), "--log", "warning", "--workers", str(workers)],
+                env=environment, stdout=stream, stderr=stream, start_new_session=True,
             )  # fmt: skip
         end = time.monotonic() + 120
         while not self._is_ready():
@@ -58,7 +58,7 @@ class Process:
     def kill(self):
         """End it as a loss of power would end it, as far as a process can tell."""
         self.http.close()
-        os.kill(self.process.pid, signal.SIGKILL)
+        os.killpg(self.process.pid, signal.SIGKILL)  # its workers with it
         self.process.wait()
 
     def stop(self):

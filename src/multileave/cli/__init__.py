@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from multileave.cli.backup import backup, restore
 from multileave.cli.check import check
 from multileave.cli.demo import demo
 from multileave.cli.keys import keys
@@ -45,6 +46,8 @@ app.command(short_help="Compute how many users it takes to detect a difference."
 app.command(short_help="Infer from a log which ranker users prefer.")(replay)
 app.command("simulate-log", short_help="Write a log of simulated users, to try things out.")(simulate_log)
 app.command(short_help="Run the service: pages, events, verdicts and a dashboard.")(serve)
+app.command(short_help="Copy the service's database to a file, while it runs.")(backup)
+app.command(short_help="Put a backup into an empty database.")(restore)
 app.add_typer(keys, name="keys")
 
 

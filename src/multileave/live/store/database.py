@@ -84,7 +84,9 @@ class Store:
     """
 
     def __init__(self, address: str, *, durable: bool = False) -> None:
-        self.engine, self._dialect = _open(address, durable)
+        url = read_address(address)
+        self._dialect = DIALECTS[url.get_backend_name()]
+        self.engine = self._dialect.open(url, durable)
         self.insert = self._dialect.insert
         self._lock: contextlib.AbstractContextManager[Any] = (
             threading.Lock() if self._dialect.lock is None else contextlib.nullcontext()
@@ -138,16 +140,16 @@ class Store:
             command.upgrade(config, "head")
 
 
-def _open(address: str, durable: bool) -> tuple[Engine, Dialect]:
+def read_address(address: str) -> URL:
+    """Return the address of a supported database."""
     expected = "expected sqlite:///FILE or postgresql://USER@HOST/NAME."
     try:
         url = make_url(address.replace("postgres://", "postgresql://", 1))
-        dialect = DIALECTS[url.get_backend_name()]
     except ArgumentError:
         raise Invalid(f"{safe_address(address)!r} is not the address of a database; {expected}") from None
-    except KeyError:
-        raise Invalid(f"The database {safe_address(address)!r} is not supported; {expected}") from None
-    return dialect.open(url, durable), dialect
+    if url.get_backend_name() not in DIALECTS:
+        raise Invalid(f"The database {safe_address(address)!r} is not supported; {expected}")
+    return url
 
 
 def safe_address(address: str) -> str:
