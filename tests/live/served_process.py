@@ -23,11 +23,12 @@ def free_port():
 class Process:
     """A service on a database, ready when this returns."""
 
-    def __init__(self, database, log, port=None):
+    def __init__(self, database, log, port=None, **settings):
         self.port = port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.http = httpx.Client(base_url=self.address, timeout=60)
         environment = {**os.environ, "MULTILEAVE_SECRET": SECRET, "MULTILEAVE_FOLD_SECONDS": "0.1"}
+        environment |= {f"MULTILEAVE_{name.upper()}": str(value) for name, value in settings.items()}
         with open(log, "ab") as stream:
             self.process = subprocess.Popen(
                 [*COMMAND, "--db", database, "--port", str(self.port), "--log", "warning"],

@@ -68,7 +68,7 @@ def _check_keys(settings: "Settings") -> bool:
 
 
 def _create_key(settings: "Settings") -> str:
-    from multileave.live.store.database import safe_address
+    from multileave.live.store.addresses import safe_address
 
     return f"multileave keys create --role admin --name YOU --db '{safe_address(settings.database)}'"
 
@@ -88,7 +88,7 @@ def _free_port(host: str, port: int) -> int:
 
 
 def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
-    from multileave.live.store.database import safe_address
+    from multileave.live.store.addresses import safe_address
 
     address = settings.base_url
     database = safe_address(settings.database)

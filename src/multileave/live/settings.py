@@ -37,6 +37,11 @@ class Settings:
     fold_seconds: how often new impressions are added to the verdicts.
     sweep_seconds: how often data past their retention are deleted.
     durable: make acknowledged rows survive a power loss as well, where the database leaves the choice (SQLite).
+    database_seconds: how long a request waits for the database before it is refused with 503.
+    most_waiting: requests of a worker that may wait for the database at a time.
+    most_connections: of a worker; if there are more, those that have been idle for longest are closed.
+    most_header: bytes of a request's headers. header_seconds, body_seconds: within which a client must have sent them.
+    trusted_proxies: addresses of proxies whose X-Forwarded-For is believed.
     """
 
     database: str = "sqlite:///multileave.db"
@@ -54,7 +59,14 @@ class Settings:
     origins: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()
     fold_seconds: PositiveFloat = 2.0
     sweep_seconds: PositiveFloat = 3600.0
-    durable: bool = False
+    durable: bool = True
+    database_seconds: PositiveFloat = 4.0
+    most_waiting: PositiveInt = 1000
+    most_connections: PositiveInt = 2000
+    most_header: PositiveInt = 32_768
+    header_seconds: PositiveFloat = 10.0
+    body_seconds: PositiveFloat = 30.0
+    trusted_proxies: Annotated[tuple[str, ...], BeforeValidator(_split)] = ("127.0.0.1",)
 
     def __post_init__(self) -> None:
         if self.open and not is_loopback(self.host):

@@ -126,6 +126,15 @@ def load_new(connection: Connection, experiment: int, limit: int, *, lock: bool 
     return connection.execute(query.with_for_update(skip_locked=True) if lock else query).all()
 
 
+def oldest_uncounted(connection: Connection, experiment: int) -> int | None:
+    """Return when the oldest impression was created that changed since it was last counted; None if there is none."""
+    query = sa.select(sa.func.min(impressions.c.created)).where(
+        impressions.c.experiment == experiment, impressions.c.dirty
+    )
+    found: int | None = connection.execute(query).scalar_one()
+    return found
+
+
 def load_expired(connection: Connection, experiment: int, before: int, limit: int) -> Sequence[bytes]:
     """Return keys of impressions that were created before a time and are counted."""
     old = sa.and_(impressions.c.experiment == experiment, impressions.c.created < before, sa.not_(impressions.c.dirty))
