@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from multileave.live.settings import Settings
 
 LEVELS = ("debug", "info", "warning", "error")
-KEEP_ALIVE = 65  # seconds; longer than proxies and clients keep an idle connection
 Database = Annotated[
     str | None,
     typer.Option(help="sqlite:///FILE or postgresql://USER@HOST/NAME. Default: MULTILEAVE_DB, or multileave.db here."),
@@ -110,6 +109,7 @@ def _run(settings: "Settings", level: str) -> None:
     import uvicorn
 
     from multileave.live.http.app import LOG_LEVEL
+    from multileave.live.http.connections import server_options
     from multileave.live.http.json_logging import configure
     from multileave.live.http.metrics import MULTIPROCESS_FOLDER
 
@@ -126,9 +126,6 @@ def _run(settings: "Settings", level: str) -> None:
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=10,
+            **server_options(settings),
         )

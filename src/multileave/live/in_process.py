@@ -22,6 +22,7 @@ def running(settings: Settings) -> Iterator[str]:
     import uvicorn
 
     from multileave.live.http.app import create_app
+    from multileave.live.http.connections import server_options
 
     app = create_app(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -33,9 +34,7 @@ def running(settings: Settings) -> Iterator[str]:
             raise MultileaveError(
                 f"The service cannot listen on {settings.host}, port {settings.port}: {error}. Choose another port."
             ) from None
-        config = uvicorn.Config(
-            app, access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=5
-        )
+        config = uvicorn.Config(app, timeout_graceful_shutdown=5, **server_options(settings))
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), name="multileave-service", daemon=True)
         thread.start()
