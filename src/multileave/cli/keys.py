@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from multileave.cli.printing import print_json, table_console
-from multileave.cli.serve import Database
+from multileave.cli.serve import Database, open_service
 
 if TYPE_CHECKING:
     from multileave.live.records import Key
@@ -73,14 +73,10 @@ def revoke(
 
 @contextmanager
 def _service(db: str | None) -> "Iterator[Service]":
-    from multileave.live.service import Service
     from multileave.live.settings import Settings
 
-    service = Service(Settings.from_environment(database=db))
-    try:
+    with open_service(Settings.from_environment(database=db)) as service:
         yield service
-    finally:
-        service.close()
 
 
 def _described(key: "Key") -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """multileave serve: the service on which experiments run."""
 
+import contextlib
 import os
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +17,7 @@ from multileave.cli.printing import print_json
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
+    from multileave.live.service import Service
     from multileave.live.settings import Settings
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -48,16 +51,27 @@ def serve(
     _run(settings, log)
 
 
+@contextlib.contextmanager
+def open_service(settings: "Settings") -> "Iterator[Service]":
+    """Yield a service, closed afterwards; if its database cannot be used, say why."""
+    from multileave.live.errors import Unavailable
+    from multileave.live.service import Service
+    from multileave.live.store.addresses import safe_address
+
+    try:
+        with contextlib.closing(Service(settings)) as service:
+            yield service
+    except Unavailable as problem:
+        address = safe_address(settings.database)
+        raise DataError(f"The database {address} cannot be used: {problem.reason}. Try again once it can.") from None
+
+
 def _check_keys(settings: "Settings") -> bool:
     """Migrate the database before workers open it, and return whether there are keys."""
-    from multileave.live.service import Service
     from multileave.live.settings import is_loopback
 
-    service = Service(settings)
-    try:
+    with open_service(settings) as service:
         has_keys = service.access.has_keys()
-    finally:
-        service.close()
     if not has_keys and not is_loopback(settings.host):
         raise DataError(
             f"The service would listen on {settings.host}, where others can reach it, but there are no keys yet. "

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from multileave.errors import MultileaveError
 from multileave.live.settings import Settings
+from multileave.live.store.database import Store
 
 STARTS_WITHIN = 120.0  # seconds; kernels may have to be compiled
 
@@ -24,6 +25,7 @@ def running(settings: Settings) -> Iterator[str]:
     from multileave.live.http.app import create_app
     from multileave.live.http.connections import server_options
 
+    Store(settings.database, seconds=settings.database_seconds).close()  # what is wrong with it is raised here
     app = create_app(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:

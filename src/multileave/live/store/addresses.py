@@ -6,7 +6,7 @@ from urllib.parse import unquote, unquote_plus
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-EXPECTED = "expected sqlite:///FILE or postgresql://USER@HOST/NAME."
+EXPECTED = "expected sqlite:///FILE or postgresql://USER@HOST/NAME, with special characters of a password as %XX."
 HIDDEN = "***"
 _SCHEME = re.compile(r"^\s*([A-Za-z][\w+.-]*):/*")
 _SHORTEST_PART = 3  # characters; shorter parts of a password occur in any text
@@ -15,9 +15,12 @@ _SHORTEST_PART = 3  # characters; shorter parts of a password occur in any text
 def read_address(address: str) -> URL:
     """Return the address of a database; raise ArgumentError, which repeats nothing, if it is not one."""
     try:
-        return make_url(re.sub(r"^\s*postgres(?=[:+])", "postgresql", address))
+        url = make_url(re.sub(r"^\s*postgres(?=[:+])", "postgresql", address))
     except (ArgumentError, ValueError):  # ValueError: what follows a colon is not a port
         raise ArgumentError("not an address") from None
+    if "@" in (url.host or ""):  # part of a password that is not encoded
+        raise ArgumentError("not an address")
+    return url
 
 
 def safe_address(address: str) -> str:
@@ -49,8 +52,8 @@ def without_secrets(text: str, address: str) -> str:
 def reason_of(error: BaseException, address: str) -> str:
     """Return what a driver says is wrong, on one line and without passwords."""
     found = getattr(error, "orig", None) or error
-    text = " ".join(str(found).split()) or type(found).__name__
-    return without_secrets(text, address).rstrip(".")
+    lines = without_secrets(str(found), address).split("\n")
+    return " ".join(lines[0].split()).rstrip(".") or type(found).__name__
 
 
 def _is_secret(name: str) -> bool:
