@@ -197,6 +197,8 @@ def test_a_statement_that_takes_too_long_is_ended_and_its_connection_kept(postgr
         with pytest.raises(Unavailable) as raised, store.read() as connection:
             connection.execute(sa.text("SELECT pg_sleep(30)"))
         assert "statement timeout" in raised.value.reason
+        with store.read(slow=True) as connection:  # as an export of a large database may take
+            connection.execute(sa.text("SELECT pg_sleep(1.8)"))
         store.check()
     finally:
         store.close()

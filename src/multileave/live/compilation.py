@@ -27,7 +27,8 @@ from multileave.kernels import cache_directory
 from multileave.methods import Method, get_method, infer, methods
 from multileave.stats.tally.health_counts import HealthCounts
 
-LOADS_WITHIN = 1.0  # seconds
+LOADS_WITHIN = 5.0  # seconds; usually a tenth of a second
+THREADS = 4  # a method that is only loaded does not wait for one that is compiled
 COMPILES_WITHIN = 600.0  # seconds
 RETRY_AFTER = 30.0  # seconds, for a method that could not be compiled
 NICE = 5  # searches come first
@@ -36,7 +37,7 @@ log = logging.getLogger("multileave.live")
 
 
 class CompiledMethods:
-    """The methods that this process has loaded, and the thread that loads others."""
+    """The methods that this process has loaded, and the threads that load others."""
 
     def __init__(self) -> None:
         self.loaded: set[str] = set()
@@ -44,7 +45,8 @@ class CompiledMethods:
         self._compiling: set[str] = set()
         self._failed: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(1, "multileave-compiler")
+        self._threads = ThreadPoolExecutor(THREADS, "multileave-compiler")
+        self._one_compiles = threading.Lock()
         self._children: set[subprocess.Popen[bytes]] = set()
         self._closed = False
 
@@ -55,7 +57,7 @@ class CompiledMethods:
         with self._lock:
             found = self._wanted.get(method)
             if found is None and not self._closed and time.monotonic() >= self._failed.get(method, 0.0):
-                found = self._wanted[method] = self._thread.submit(self._load, method)
+                found = self._wanted[method] = self._threads.submit(self._load, method)
             return found
 
     def wait(self, method: str, seconds: float) -> bool:
@@ -80,14 +82,15 @@ class CompiledMethods:
             self._closed = True
             for child in self._children:
                 child.kill()
-        self._thread.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
     def _load(self, method: str) -> None:
         try:
             found = get_method(method)
             if not is_cached(found):
                 self._compiling.add(method)
-                self._compile(method)
+                with self._one_compiles:
+                    self._compile(method)
             if not self._closed:
                 exercise(found)
                 self.loaded.add(method)

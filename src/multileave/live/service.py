@@ -252,7 +252,9 @@ class Service:
         """
         total = 0
         for found in self.experiments():
-            if found.status != "draft":
+            if found.status == "draft":
+                self._methods.want(found.definition.method)  # another worker may have created it
+            else:
                 try:
                     with self._aggregating:
                         total += self._aggregator.update(found)

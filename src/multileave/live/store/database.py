@@ -25,6 +25,7 @@ from multileave.live.store.tables import secrets
 __all__ = ["Connection", "Store"]
 
 SECONDS = 4.0
+SLOW_SECONDS = 60.0
 MIGRATION_SECONDS = 600.0
 LOCKS = {"migrations": 84210, "groups": 84211}
 OURS = (IntegrityError, ProgrammingError, DataError, NotSupportedError)  # errors of our SQL, not of the database
@@ -64,9 +65,14 @@ class Store:
             raise
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[Connection]:
-        """Yield a connection that sees one state of the database throughout."""
-        with self._reporting(self._reading), self._connected() as connection, connection.begin():
+    def read(self, *, slow: bool = False) -> Iterator[Connection]:
+        """Yield a connection that sees one state of the database throughout. slow: its statements may take a minute."""
+        with (
+            self._reporting(self._reading),
+            self._connected() as connection,
+            connection.begin(),
+            self._waiting_for(connection, SLOW_SECONDS) if slow else contextlib.nullcontext(),
+        ):
             yield connection
 
     @contextlib.contextmanager
@@ -112,6 +118,15 @@ class Store:
         with self._patience(self._seconds / 2):  # for each step: a test of the connection, and a new one if it is lost
             connection = self.engine.connect()
         return connection.execution_options(**options)
+
+    @contextlib.contextmanager
+    def _waiting_for(self, connection: Connection, seconds: float) -> Iterator[None]:
+        """Wait longer than usual for the statements of a transaction."""
+        if self._lock is None:
+            for name in ("statement_timeout", "lock_timeout"):
+                connection.execute(sa.text(f"SET LOCAL {name} = {round(1000 * seconds)}"))
+        with self._patience(seconds):
+            yield
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -177,10 +192,7 @@ class Store:
             )
         if set(found) == {script.get_current_head()}:
             return
-        with self.write() as connection, self._patience(MIGRATION_SECONDS):
-            if self._lock is None:
-                connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
-                connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
+        with self.write() as connection, self._waiting_for(connection, MIGRATION_SECONDS):
             self.lock(connection, "migrations")  # workers may start at the same time
             config.attributes["connection"] = connection
             command.upgrade(config, "head")

@@ -146,7 +146,7 @@ def load_batches(store: Store, experiment: int) -> Iterator[tuple[Row, list[Row]
     last, rows = b"", None
     while rows is None or len(rows) == BATCH:
         query = sa.select(impressions).where(impressions.c.experiment == experiment, impressions.c.id > last)
-        with store.read() as connection:
+        with store.read(slow=True) as connection:
             rows = connection.execute(query.order_by(impressions.c.id).limit(BATCH)).all()
             found = events_of(connection, [row.id for row in rows])
         for row in rows:
