@@ -8,9 +8,9 @@ connections closes the one that has been waiting for its client for longest.
 
 import asyncio
 import contextlib
+import heapq
 import json
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -26,7 +26,10 @@ CLOSING = 2.0  # seconds until a connection that is being closed is cut
 LOOK_EVERY = 0.5
 MOST_PIPELINED = 16  # requests that a client may send before it has read the first response
 PER_BODY_BYTE = 8  # bytes of chunk headers that may come with each byte of a body
+EVICTED_PART = 20  # a twentieth of the connections makes room at a time, as finding them takes a while
+NEVER = float("inf")
 SPARE_FILES = 128  # for the database, logs and libraries
+IDLE, HEADERS, BODY_BEGINS, BODY, OURS = range(5)  # what a connection waits for; OURS: for the app
 log = logging.getLogger("multileave.live")
 
 
@@ -40,32 +43,32 @@ class ConnectionLimits:
     body_seconds: float
 
 
-class _Waiting:
-    """The connections that wait for their clients, longest first, each with the time at which it is closed."""
+class _Watch:
+    """Looks at a server's connections from time to time, and closes those whose time is over."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.ends: OrderedDict[GuardedProtocol, float] = OrderedDict()
-        self._looking = False
+    def __init__(self, loop: asyncio.AbstractEventLoop, connections: "set[GuardedProtocol]") -> None:
+        self.loop, self.connections = loop, connections
+        self.looking = False
 
-    def add(self, connection: "GuardedProtocol", seconds: float) -> None:
-        self.ends[connection] = self.loop.time() + seconds
-        self.ends.move_to_end(connection)
-        if not self._looking:
-            self._looking = True
-            self.loop.call_later(LOOK_EVERY, self._look)
+    def start(self) -> None:
+        self.looking = True
+        self.loop.call_later(LOOK_EVERY, self._look)
 
-    def remove(self, connection: "GuardedProtocol") -> None:
-        self.ends.pop(connection, None)
+    def make_room(self, most: int) -> bool:
+        """Cut the connections that have waited for their clients for longest; return whether there were any."""
+        waiting = [connection for connection in self.connections if connection.ends < NEVER]
+        longest = heapq.nsmallest(max(most // EVICTED_PART, 1), waiting, key=lambda connection: connection.since)
+        for connection in longest:
+            connection.cut()
+        return bool(longest)
 
     def _look(self) -> None:
-        """Close the connections whose time is over."""
         now = self.loop.time()
-        for connection in [connection for connection, end in self.ends.items() if end <= now]:
+        for connection in [connection for connection in self.connections if connection.ends <= now]:
             connection.expire()
-        self._looking = bool(self.ends)
-        if self._looking:
-            self.loop.call_later(LOOK_EVERY, self._look)
+        self.looking = False
+        if self.connections:
+            self.start()
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -75,52 +78,51 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self.limits = limits
         state: Any = self.server_state
-        found = getattr(state, "waiting_connections", None)
+        found = getattr(state, "connection_watch", None)
         if found is None or found.loop is not self.loop:
-            found = state.waiting_connections = _Waiting(self.loop)
-        self._waiting: _Waiting = found
+            found = state.connection_watch = _Watch(self.loop, state.connections)
+        self._watch: _Watch = found
+        self.since = self.ends = NEVER  # since when it waits for its client, and until when
         self._refused = False
         self._overhead = 0  # bytes of the current request besides its body
         self._body = 0
-        self._headers_begun = self._pipelined = False
+        self._phase = IDLE
+        self._pipelined = False
 
     # What arrives
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection; if there are too many, close the one that has waited for its client for longest."""
         super().connection_made(transport)
-        if len(self.connections) > self.limits.most:
-            longest = next(iter(self._waiting.ends), None)
-            if longest is None:
-                self.refuse(503, "unavailable", "There are too many connections. Try again in a few seconds.")
-                return
-            longest.cut()
-        self._waiting.add(self, self.limits.header_seconds)
+        if not self._watch.looking:
+            self._watch.start()
+        if len(self.connections) > self.limits.most and not self._watch.make_room(self.limits.most):
+            self.refuse(503, "unavailable", "There are too many connections. Try again in a few seconds.")
+            return
+        self._wait(self.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
-        self._waiting.remove(self)
+        self.ends = NEVER
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrives, unless a request has too much besides its body."""
+        """Parse what arrives, unless a request has too much besides its body; give what is incomplete a deadline."""
         if self._refused:
             return
         self._overhead += len(data)
         super().data_received(data)
+        if self._phase == IDLE:
+            self._phase = HEADERS
+            self._wait(self.limits.header_seconds)
+        elif self._phase == BODY_BEGINS:
+            self._phase = BODY
+            self._wait(self.limits.body_seconds)
         if self._overhead > self.limits.header + PER_BODY_BYTE * self._body and not self._refused:
             self._refuse_headers()
 
-    def on_message_begin(self) -> None:
-        """Give a request's headers a deadline."""
-        self._pipelined = self.cycle is not None and not self.cycle.response_complete
-        if not self._pipelined:
-            self._headers_begun = True
-            self._waiting.add(self, self.limits.header_seconds)
-        super().on_message_begin()
-
     def on_headers_complete(self) -> None:
-        """Give a request's body a deadline. An error here makes uvicorn call `send_400_response`."""
+        """Check a request's headers. An error here makes uvicorn call `send_400_response`."""
         if self._overhead > self.limits.header:  # perhaps: it includes what came with them
             size = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
             if size > self.limits.header:
@@ -128,9 +130,9 @@ class GuardedProtocol(HttpToolsProtocol):
                 raise ValueError("the headers are too long")
         if len(self.pipeline) >= MOST_PIPELINED:
             raise ValueError("too many requests at a time")
-        self._headers_begun = False
+        self._pipelined = self.cycle is not None and not self.cycle.response_complete
         if not self._pipelined:
-            self._waiting.add(self, self.limits.body_seconds)
+            self._phase = BODY_BEGINS
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -143,8 +145,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """Stop waiting for the client: it is our turn."""
         self._overhead = self._body = 0
         if not self._pipelined:
+            self._phase = OURS
             if self.cycle.response_complete:  # we refused it before it was complete
-                self._waiting.add(self, KEEP_ALIVE)
+                self._wait(KEEP_ALIVE)
             else:
                 self._take_turn()
         super().on_message_complete()
@@ -159,16 +162,17 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the client to read the response and to send its next request."""
         if not self.pipeline:
-            self._waiting.add(self, KEEP_ALIVE)
+            self._phase = IDLE
+            self._wait(KEEP_ALIVE)
         elif self.pipeline[-1][0].more_body:
-            self._waiting.add(self, self.limits.body_seconds)
+            self._wait(self.limits.body_seconds)
         else:
             self._take_turn()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         """Wait for the client to read, but not forever."""
-        self._waiting.add(self, READING)
+        self._wait(READING)
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -183,16 +187,17 @@ class GuardedProtocol(HttpToolsProtocol):
         """Close a connection whose client took too long; cut it if it does not let itself be closed."""
         if self.transport.is_closing():
             self.cut()
-        elif self._headers_begun or self._is_sending_body():
+        elif self._phase in (HEADERS, BODY):
             self.refuse(408, "timeout", "The request took too long to arrive. Send it again.")
         else:
             self.transport.close()
-            self._waiting.add(self, CLOSING)
+            self._wait(CLOSING)
 
     def cut(self) -> None:
         """End a connection now."""
         self._refused = True
-        self._waiting.remove(self)
+        self.ends = NEVER
+        self.connections.discard(self)
         self.transport.abort()
 
     def refuse(self, status: int, code: str, message: str) -> None:
@@ -206,21 +211,23 @@ class GuardedProtocol(HttpToolsProtocol):
             ending = f"content-length: {len(body)}\r\nconnection: close\r\n{retry}\r\n"
             self.transport.write((head + ending).encode() + body)
         self.transport.close()
-        self._waiting.add(self, CLOSING)
+        self._wait(CLOSING)
 
     def _take_turn(self) -> None:
         """Stop waiting for the client, unless it has to read before we can go on."""
         if self.flow.write_paused:
-            self._waiting.add(self, READING)
+            self._wait(READING)
         else:
-            self._waiting.remove(self)
+            self.ends = NEVER
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the client for some time."""
+        self.since = self.loop.time()
+        self.ends = self.since + seconds
 
     def _refuse_headers(self) -> None:
         text = f"The headers are longer than {self.limits.header:,} bytes, the limit. Send fewer or shorter ones."
         self.refuse(431, "too_large", text)
-
-    def _is_sending_body(self) -> bool:
-        return self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
