@@ -15,8 +15,8 @@ ENV PATH=/opt/multileave/bin:$PATH \
     MULTILEAVE_DB=sqlite:////data/multileave.db \
     MULTILEAVE_HOST=0.0.0.0
 USER 10001
-# Kernels are compiled once, here, and not when the first container starts.
-RUN python -c "import multileave; multileave.warmup(['dpm'])"
+# All methods are compiled once, here, and not when an experiment with one of them is created.
+RUN python -m multileave.live.compilation
 WORKDIR /data
 VOLUME /data
 EXPOSE 8421

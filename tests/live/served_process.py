@@ -1,11 +1,13 @@
 """The service in processes of their own, which can be killed."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
+from functools import partial
 
 import httpx
 
@@ -20,18 +22,24 @@ def free_port():
         return found.getsockname()[1]
 
 
+def limit_files(soft):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
 class Process:
     """A service on a database, ready when this returns."""
 
-    def __init__(self, database, log, port=None, workers=1):
+    def __init__(self, database, log, port=None, workers=1, soft_files=None, **settings):
         self.port = port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.http = httpx.Client(base_url=self.address, timeout=60)
         environment = {**os.environ, "MULTILEAVE_SECRET": SECRET, "MULTILEAVE_FOLD_SECONDS": "0.1"}
+        environment |= {f"MULTILEAVE_{name.upper()}": str(value) for name, value in settings.items()}
         with open(log, "ab") as stream:
             self.process = subprocess.Popen(
                 [*COMMAND, "--db", database, "--port", str(self.port), "--log", "warning", "--workers", str(workers)],
                 env=environment, stdout=stream, stderr=stream, start_new_session=True,
+                preexec_fn=None if soft_files is None else partial(limit_files, soft_files),
             )  # fmt: skip
         end = time.monotonic() + 120
         while not self._is_ready():

@@ -33,8 +33,8 @@ def restore(
 ) -> None:
     """Put a backup into an empty database; nobody stays logged in."""
     from multileave.live.settings import Settings
+    from multileave.live.store.addresses import safe_address
     from multileave.live.store.backup import restore as restore_into
-    from multileave.live.store.database import safe_address
 
     address = Settings.from_environment(database=db).database
     restore_into(file, address)

@@ -1,6 +1,6 @@
 """multileave keys: the API keys of a service."""
 
-from contextlib import closing
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from multileave.cli.printing import print_json, table_console
-from multileave.cli.serve import Database
+from multileave.cli.serve import Database, open_service
 
 if TYPE_CHECKING:
     from multileave.live.records import Key
@@ -70,11 +70,10 @@ def revoke(
         typer.echo(f"Key {number} revoked.")
 
 
-def _service(db: str | None) -> "closing[Service]":
-    from multileave.live.service import Service
+def _service(db: str | None) -> "AbstractContextManager[Service]":
     from multileave.live.settings import Settings
 
-    return closing(Service(Settings.from_environment(database=db)))
+    return open_service(Settings.from_environment(database=db))
 
 
 def _described(key: "Key") -> dict[str, Any]:

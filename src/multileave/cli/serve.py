@@ -1,11 +1,12 @@
 """multileave serve: the service on which experiments run."""
 
+import contextlib
 import os
 import signal
 import socket
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -16,10 +17,10 @@ from multileave.cli.printing import print_json
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
+    from multileave.live.service import Service
     from multileave.live.settings import Settings
 
 LEVELS = ("debug", "info", "warning", "error")
-KEEP_ALIVE = 65  # seconds; longer than proxies and clients keep an idle connection
 Database = Annotated[
     str | None,
     typer.Option(help="sqlite:///FILE or postgresql://USER@HOST/NAME. Default: MULTILEAVE_DB, or multileave.db here."),
@@ -50,12 +51,26 @@ def serve(
     _run(settings, log)
 
 
+@contextlib.contextmanager
+def open_service(settings: "Settings") -> "Iterator[Service]":
+    """Yield a service, closed afterwards; if its database cannot be used, say why."""
+    from multileave.live.errors import Unavailable
+    from multileave.live.service import Service
+    from multileave.live.store.addresses import safe_address
+
+    try:
+        with contextlib.closing(Service(settings)) as service:
+            yield service
+    except Unavailable as problem:
+        address = safe_address(settings.database)
+        raise DataError(f"The database {address} cannot be used: {problem.reason}. Try again once it can.") from None
+
+
 def _check_keys(settings: "Settings") -> bool:
     """Migrate the database before workers open it, and return whether there are keys."""
-    from multileave.live.service import Service
     from multileave.live.settings import is_loopback
 
-    with closing(Service(settings)) as service:
+    with open_service(settings) as service:
         has_keys = service.access.has_keys()
     if not has_keys and not is_loopback(settings.host):
         raise DataError(
@@ -66,7 +81,7 @@ def _check_keys(settings: "Settings") -> bool:
 
 
 def _create_key(settings: "Settings") -> str:
-    from multileave.live.store.database import safe_address
+    from multileave.live.store.addresses import safe_address
 
     return f"multileave keys create --role admin --name YOU --db '{safe_address(settings.database)}'"
 
@@ -86,7 +101,7 @@ def _free_port(host: str, port: int) -> int:
 
 
 def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
-    from multileave.live.store.database import safe_address
+    from multileave.live.store.addresses import safe_address
 
     address = settings.base_url
     database = safe_address(settings.database)
@@ -108,6 +123,7 @@ def _run(settings: "Settings", level: str) -> None:
     import uvicorn
 
     from multileave.live.http.app import LOG_LEVEL
+    from multileave.live.http.connections import server_options
     from multileave.live.http.json_logging import configure
     from multileave.live.http.metrics import MULTIPROCESS_FOLDER
 
@@ -124,9 +140,6 @@ def _run(settings: "Settings", level: str) -> None:
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=10,
+            **server_options(settings),
         )

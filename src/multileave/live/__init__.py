@@ -3,6 +3,7 @@
 `running` starts it in this process with some `Settings`; `create_app` returns it as an ASGI app.
 """
 
+import logging
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ NEEDED = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client", "j
 _missing = [name for name in NEEDED if find_spec(name) is None]
 if _missing:
     raise MissingExtra(f"The service needs {', '.join(_missing)}. Install with: pip install 'multileave[live]'")
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # until `http.json_logging` is configured
 
 _homes = {"Settings": "settings", "create_app": "http.app", "running": "in_process"}
 

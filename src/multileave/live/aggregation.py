@@ -7,13 +7,14 @@ is one transaction: interrupted anywhere, it is as if it had not begun.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from multileave.impression import ABSENT, Impression
 from multileave.live.definition import Definition
+from multileave.live.errors import Unavailable
 from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates
 from multileave.live.store.database import Connection, Store
@@ -35,13 +36,21 @@ def rules_of(definition: Definition) -> Rules:
 
 
 class Aggregator:
-    """Adds impressions of experiments to their tallies, and takes them out when they are deleted."""
+    """Adds impressions of experiments to their tallies, and takes them out when they are deleted.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    is_loaded: whether a method's kernels are loaded, after waiting for them for some seconds.
+    """
+
+    def __init__(self, store: Store, is_loaded: Callable[[str], bool]) -> None:
+        self._store, self._is_loaded = store, is_loaded
 
     def update(self, experiment: Experiment) -> int:
-        """Add everything that is new; return the number of impressions."""
+        """Add everything that is new; return the number of impressions.
+
+        Raise `Unavailable` if the database cannot be written; what was added before is kept.
+        """
+        if not self._is_loaded(experiment.definition.method):
+            raise Unavailable("The experiment's method is being compiled. Try again in a few seconds.")
         total = 0
         while count := self._step(experiment):
             total += count
@@ -109,7 +118,7 @@ class _Change:
             return
         # Everything that was drawn, with what was not delivered as unclicked: if users who stop decided how much of
         # the draw is compared, a better ranker could lose (docs/theory.md, pages).
-        drawn = _trusted(json.loads(row.payload))
+        drawn = trusted(json.loads(row.payload))
         before = self._unpack(row.counted)
         after = self._contribution(drawn, events) if events else np.zeros(self._shape)
         health = None
@@ -188,7 +197,7 @@ def _read_tallies(definition: Definition, state: str | None) -> dict[str, Groupe
     return {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
 
 
-def _trusted(data: dict[str, Any]) -> Impression:
+def trusted(data: dict[str, Any]) -> Impression:
     """Return an impression that `intake` wrote, without the checks of `from_dict`: they take a quarter of the time."""
     ranks = np.array(data["ranks"], dtype=np.int32).reshape(-1, len(data["rankers"]))
     ranks[ranks == 0] = ABSENT

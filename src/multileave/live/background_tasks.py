@@ -1,11 +1,15 @@
 """Background tasks: compiling kernels, aggregation and retention, in threads so that requests do not wait."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from multileave.live.errors import Unavailable
 from multileave.live.http.json_logging import log
 from multileave.live.service import Service
+
+WARM_AGAIN = 1.0  # seconds
 
 
 @asynccontextmanager
@@ -14,7 +18,7 @@ async def background_tasks(service: Service) -> AsyncIterator[None]:
     over = asyncio.Event()
     settings = service.settings
     tasks = [
-        asyncio.create_task(_once("warm", service.warm)),
+        asyncio.create_task(_warm(service, over)),
         asyncio.create_task(_every(settings.fold_seconds, over, "fold", service.fold)),
         asyncio.create_task(_every(settings.sweep_seconds, over, "sweep", service.sweep)),
     ]
@@ -23,6 +27,15 @@ async def background_tasks(service: Service) -> AsyncIterator[None]:
     finally:
         over.set()
         await asyncio.gather(*tasks)
+
+
+async def _warm(service: Service, over: asyncio.Event) -> None:
+    """Load kernels until the service is ready; it may take several attempts if the database is away."""
+    while not over.is_set() and not service.ready:
+        await _once("warm", service.warm)
+        if not service.ready:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), WARM_AGAIN)
 
 
 async def _every(seconds: float, over: asyncio.Event, name: str, task: Callable[[], object]) -> None:
@@ -37,5 +50,7 @@ async def _once(name: str, task: Callable[[], object]) -> None:
     """Run a task; if it fails, that is logged, and it is run again at its next time."""
     try:
         await asyncio.to_thread(task)
+    except Unavailable as problem:
+        log.warning("background task postponed", extra={"fields": {"task": name, "says": problem.reason}})
     except Exception:
         log.exception("background task failed", extra={"fields": {"task": name}})

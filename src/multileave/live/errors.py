@@ -58,6 +58,24 @@ class TooLarge(Problem):
     code = "too_large"
 
 
+class Unavailable(Problem):
+    """The database, or something else the service needs, cannot be used now; the same request may work later.
+
+    reason: what the driver says, without passwords; for logs and the command line, not for clients.
+    """
+
+    status = 503
+    code = "unavailable"
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message.rstrip(".")
+
+
+class Contended(Unavailable):
+    """The database undid a transaction that was in the way of another; it can be repeated at once."""
+
+
 def sentence_of(error: ValidationError) -> str:
     """Return the first thing that pydantic found wrong, as a sentence that names the field and its value."""
     first = error.errors(include_url=False, include_context=False)[0]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from multileave.errors import MultileaveError
 from multileave.live.settings import Settings
+from multileave.live.store.database import Store
 
 STARTS_WITHIN = 120.0  # seconds; kernels may have to be compiled
 
@@ -22,7 +23,9 @@ def running(settings: Settings) -> Iterator[str]:
     import uvicorn
 
     from multileave.live.http.app import create_app
+    from multileave.live.http.connections import server_options
 
+    Store(settings.database, seconds=settings.database_seconds).close()  # what is wrong with it is raised here
     app = create_app(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
@@ -33,9 +36,7 @@ def running(settings: Settings) -> Iterator[str]:
             raise MultileaveError(
                 f"The service cannot listen on {settings.host}, port {settings.port}: {error}. Choose another port."
             ) from None
-        config = uvicorn.Config(
-            app, access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=5
-        )
+        config = uvicorn.Config(app, timeout_graceful_shutdown=5, **server_options(settings))
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), name="multileave-service", daemon=True)
         thread.start()

@@ -1,22 +1,25 @@
 """The service: experiments, the lists it draws, the events it records, and their verdicts; no HTTP and no SQL here."""
 
 import json
+import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from multileave.live.access import Access
 from multileave.live.aggregation import Aggregator, rules_of
+from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
-from multileave.live.errors import Conflict, Invalid, NotFound
+from multileave.live.errors import Conflict, Invalid, NotFound, Unavailable
 from multileave.live.experiment import Experiment, grow, place
 from multileave.live.export import export_rows
 from multileave.live.impression_details import detail_of, recent_of
 from multileave.live.intake import SECOND, Intake
+from multileave.live.recent_experiments import RecentExperiments
 from multileave.live.records import (
     Event,
     History,
@@ -34,25 +37,40 @@ from multileave.live.store import experiments as stored
 from multileave.live.store.aggregates import load_looks
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
-from multileave.live.store.impressions import delete, events_of, load_expired, load_one, load_recent
+from multileave.live.store.impressions import (
+    delete,
+    events_of,
+    load_expired,
+    load_one,
+    load_recent,
+    oldest_uncounted,
+)
 from multileave.live.store.times import from_micros, now
 from multileave.live.tokens import Signer
-from multileave.methods import warmup
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
 from multileave.stats.verdict.verdict import Verdict
 
-FRESH = 1.0  # seconds for which a worker uses an experiment it has read, which another worker may have changed
 BATCH = 500  # impressions deleted at once
+START_WAITS = 30.0  # seconds that a start waits for its method; usually it has been compiled since it was created
+READY_SECONDS = 1.0  # for the database to answer a readiness check
+COMPILING = "The method {} is being compiled. Try again in a few seconds."
+log = logging.getLogger("multileave.live")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment says about one action."""
+    """What an experiment says about one action.
+
+    as_of: all impressions before this time, with their events, are counted. stale: newer ones are not, since they could
+    not be added now.
+    """
 
     experiment: Experiment
     action: str
     tallies: dict[str, GroupedTally]
+    as_of: datetime
+    stale: bool = False
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -88,32 +106,50 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ready = False
-        self._store = Store(settings.database, durable=settings.durable)
+        self._store = Store(settings.database, durable=settings.durable, seconds=settings.database_seconds)
         self._signer = Signer(settings.secret or self._store.secret())
-        self._intake = Intake(self._store, self._signer, settings, self._recent_state)
+        self._recent = RecentExperiments(self.experiment)
+        self._intake = Intake(self._store, self._signer, settings, self._recent.get)
         self._store_impressions, self._store_events = self._intake.store_impressions, self._intake.store_events
-        self._aggregator = Aggregator(self._store)
+        self._methods = CompiledMethods()
+        self._aggregator = Aggregator(self._store, self._is_loaded)
         self._aggregating = threading.Lock()
-        self._writer = Writer(self._store)
-        self._known: dict[int, tuple[float, Experiment]] = {}
+        self._writer = Writer(self._store, most_waiting=settings.most_waiting, seconds=settings.database_seconds)
         self.access = Access(self._store, self._signer, settings)
 
     def close(self) -> None:
         """Store what is waiting and close the database."""
         self._writer.close()
+        self._methods.close()
+        self._recent.close()
         self._store.close()
 
     def warm(self) -> None:
-        """Compile or load the kernels that running experiments need, so that no user waits for them."""
-        warmup({e.definition.method for e in self.experiments() if e.status == "running"} | {"recommended"})
-        self.ready = True
+        """Load the methods of running experiments, compiled if need be, and start to load those of others."""
+        experiments = self.experiments()
+        running = {found.definition.method for found in experiments if found.status == "running"}
+        for method in running:
+            self._methods.wait(method, START_WAITS)
+        self.ready = all(map(self.is_compiled, running))
+        for method in {found.definition.method for found in experiments} | {"recommended"}:
+            self._methods.want(method)
+
+    def is_compiled(self, method: str) -> bool:
+        """Whether this process can draw with a method; if not, it is being compiled."""
+        return self._methods.want(method) is None and method in self._methods.loaded
+
+    async def check_database(self) -> None:
+        """Raise `Unavailable` if the database does not answer within a second."""
+        await self._recent.call("database", self._store.check, READY_SECONDS)
 
     # Experiments
 
     def create(self, definition: Definition) -> Experiment:
-        """Create an experiment as a draft."""
+        """Create an experiment as a draft, and start compiling its method."""
         with self._store.write() as connection:
-            return stored.insert(connection, definition, 1, None)
+            made = stored.insert(connection, definition, 1, None)
+        self._methods.want(definition.method)
+        return made
 
     def experiments(self) -> list[Experiment]:
         """Return all experiments, newest first."""
@@ -144,7 +180,8 @@ class Service:
         return self._change(number, edited)
 
     def start(self, number: int) -> Experiment:
-        """Start a draft."""
+        """Start a draft; this waits for its method to be compiled, for up to half a minute."""
+        self._methods.wait(self.experiment(number).definition.method, START_WAITS)
 
         def started(found: Experiment, connection: Connection) -> Experiment:
             if found.status != "draft":
@@ -170,7 +207,9 @@ class Service:
         """Create a copy of an experiment as a draft, its next version, with some settings changed."""
         with self._store.write() as connection:
             found = stored.load(connection, number)
-            return stored.insert(connection, found.definition.changed(**changes), found.version + 1, number)
+            made = stored.insert(connection, found.definition.changed(**changes), found.version + 1, number)
+        self._methods.want(made.definition.method)
+        return made
 
     def delete_draft(self, number: int) -> None:
         """Delete a draft."""
@@ -179,13 +218,22 @@ class Service:
             if found.status != "draft":
                 raise Conflict(f"Experiment {number} is {found.status}; only a draft can be deleted.")
             stored.delete(connection, number)
-        self._known.pop(number, None)
+        self._recent.forget(number)
 
     # Traffic
 
     async def show(self, number: int, request: ShowRequest) -> Shown:
-        """Draw a page of results for a user; it is recorded before this returns."""
-        experiment = self._recent_state(number)
+        """Draw a page of results for a user; it is recorded before this returns.
+
+        While the experiment's method is being compiled, it is the control's list, and not recorded.
+        """
+        experiment = self._recent.known(number)
+        if experiment is None:
+            experiment = await self._recent.wait_for(number, self.settings.database_seconds)
+        method = experiment.definition.method
+        compiled = method in self._methods.loaded or experiment.status != "running"
+        if not compiled and not await self._methods.is_loaded(method):
+            experiment = replace(experiment, status="stopped")  # everyone gets the control's list
         drawn = self._intake.draw(experiment, request)
         if drawn.row is None:
             return self._intake.shown(drawn, experiment, None)
@@ -198,18 +246,49 @@ class Service:
     # Verdicts
 
     def fold(self) -> int:
-        """Add new impressions and events of all experiments to their tallies; return how many impressions."""
-        with self._aggregating:
-            return sum(self._aggregator.update(found) for found in self.experiments() if found.status != "draft")
+        """Add new impressions and events of all experiments to their tallies; return how many impressions.
+
+        An experiment to which nothing can be added now does not keep the others waiting.
+        """
+        total = 0
+        for found in self.experiments():
+            if found.status == "draft":
+                self._methods.want(found.definition.method)  # another worker may have created it
+            else:
+                try:
+                    with self._aggregating:
+                        total += self._aggregator.update(found)
+                except Unavailable as problem:
+                    fields = {"experiment": found.number, "says": problem.reason}
+                    log.warning("aggregation postponed", extra={"fields": fields})
+        return total
 
     def report(self, number: int, action: str | None = None) -> Report:
-        """Return what an experiment says about an action, the primary one by default, up to date."""
+        """Return what an experiment says about an action, the primary one by default.
+
+        It is up to date; if the database cannot be written now, it is what was counted before, and marked as stale.
+        """
         experiment = self.experiment(number)
         action = _action(experiment, action)
-        with self._aggregating:
-            self._aggregator.update(experiment)
+        began = now()
+        stale = not self._update(experiment)
         with self._store.read() as connection:
-            return Report(experiment, action, self._aggregator.tallies(connection, experiment))
+            tallies = self._aggregator.tallies(connection, experiment)
+            oldest = oldest_uncounted(connection, number) if stale else None
+        as_of = began if oldest is None else min(oldest, began)
+        return Report(experiment, action, tallies, from_micros(as_of), stale and oldest is not None)
+
+    def _update(self, experiment: Experiment) -> bool:
+        """Add what is new of an experiment; return whether that was possible now."""
+        if not self._aggregating.acquire(timeout=self.settings.database_seconds):
+            return False
+        try:
+            self._aggregator.update(experiment)
+        except Unavailable:
+            return False
+        finally:
+            self._aggregating.release()
+        return True
 
     def history(self, number: int, action: str | None = None) -> History:
         """Return the preferences over time."""
@@ -248,6 +327,8 @@ class Service:
             raise NotFound(
                 f"Experiment {number} has no impression {key[:40]!r}. It may have been deleted after its retention."
             )
+        if not self._is_loaded(experiment.definition.method):
+            raise Unavailable(COMPILING.format(experiment.definition.method))
         return detail_of(experiment, row, events)
 
     def export(self, number: int, target: Path) -> int:
@@ -287,18 +368,14 @@ class Service:
 
     # Inside
 
-    def _recent_state(self, number: int) -> Experiment:
-        """Return an experiment as it was within the last second."""
-        known = self._known.get(number)
-        if known is None or time.monotonic() - known[0] > FRESH:
-            known = self._known[number] = (time.monotonic(), self.experiment(number))
-        return known[1]
+    def _is_loaded(self, method: str) -> bool:
+        return self._methods.wait(method, self.settings.database_seconds)
 
     def _change(self, number: int, change: Callable[[Experiment, Connection], Experiment]) -> Experiment:
         with self._store.write() as connection:
             changed = change(stored.load(connection, number, lock=True), connection)
             stored.update(connection, changed)
-        self._known.pop(number, None)
+        self._recent.forget(number)
         return changed
 
     def _group(self, connection: Connection, experiment: Experiment) -> list[Experiment]:

@@ -7,7 +7,7 @@ in a notebook or a test would pick up settings meant for another one.
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
@@ -37,13 +37,18 @@ class Settings:
     fold_seconds: how often new impressions are added to the verdicts.
     sweep_seconds: how often data past their retention are deleted.
     durable: make acknowledged rows survive a power loss as well, where the database leaves the choice (SQLite).
+    database_seconds: how long a request waits for the database before it is refused with 503.
+    most_waiting: requests of a worker that may wait for the database at a time.
+    most_connections: of a worker; if there are more, those that have been idle for longest are closed.
+    most_header: bytes of a request's headers. header_seconds, body_seconds: within which a client must have sent them.
+    trusted_proxies: addresses of proxies whose X-Forwarded-For is believed.
     """
 
-    database: str = "sqlite:///multileave.db"
+    database: str = field(default="sqlite:///multileave.db", repr=False)  # may hold a password
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0)] = 8421
     workers: PositiveInt = 1
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     open: bool = False
     most_body: PositiveInt = 2_000_000
     most_events: PositiveInt = 1000
@@ -54,7 +59,14 @@ class Settings:
     origins: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()
     fold_seconds: PositiveFloat = 2.0
     sweep_seconds: PositiveFloat = 3600.0
-    durable: bool = False
+    durable: bool = True
+    database_seconds: PositiveFloat = 4.0
+    most_waiting: PositiveInt = 1000
+    most_connections: PositiveInt = 2000
+    most_header: PositiveInt = 32_768
+    header_seconds: PositiveFloat = 10.0
+    body_seconds: PositiveFloat = 30.0
+    trusted_proxies: Annotated[tuple[str, ...], BeforeValidator(_split)] = ("127.0.0.1",)
 
     def __post_init__(self) -> None:
         if self.open and not is_loopback(self.host):
@@ -69,7 +81,7 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> "Settings":
         """Return the settings of the environment; those that are given take precedence."""
         found = os.environ if environment is None else environment
-        variables = {field.name: variable_of(field.name) for field in fields(cls)}
+        variables = {one.name: variable_of(one.name) for one in fields(cls)}
         read = {name: found[variable] for name, variable in variables.items() if variable in found}
         given = {name: value for name, value in given.items() if value is not None}
         try:
@@ -86,7 +98,7 @@ class Settings:
 
     def to_environment(self) -> dict[str, str]:
         """Return the variables from which `from_environment` reads the same settings, for other processes."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             variable_of(name): ",".join(value) if isinstance(value, tuple) else str(value)
             for name, value in values.items()

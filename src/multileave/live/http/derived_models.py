@@ -53,13 +53,21 @@ ExperimentAnswer = create_model(  # type: ignore[call-overload]
     "Experiment",
     __doc__="An experiment: its state and its settings.",
     **{name: (_state[name], ...) for name in STATE},
+    compiled=(
+        bool,
+        Field(
+            description="Whether the worker that answers can draw with the experiment's method; if not, it is being "
+            "compiled, and searches get the control's list, unrecorded."
+        ),
+    ),
     **{field.name: (_settings[field.name], ...) for field in fields(Definition)},
 )
 
 
-def experiment_answer(experiment: Experiment) -> dict[str, Any]:
+def experiment_answer(experiment: Experiment, *, compiled: bool) -> dict[str, Any]:
     """Return the values of an `ExperimentAnswer`."""
-    return {**{name: getattr(experiment, name) for name in STATE}, **experiment.definition.to_dict()}
+    state = {name: getattr(experiment, name) for name in STATE}
+    return {**state, "compiled": compiled, **experiment.definition.to_dict()}
 
 
 def _leave_out_defaults(schema: dict[str, Any]) -> None:

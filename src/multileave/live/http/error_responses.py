@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from multileave.errors import MultileaveError
-from multileave.live.errors import Invalid, Problem, Unauthorized
+from multileave.live.errors import Invalid, Problem, Unauthorized, Unavailable
 
 MOST_DETAILS = 20
 LONGEST_MESSAGE = 1000
@@ -50,6 +50,9 @@ class NotReady(Problem):
 
     status = 503
     code = "not_ready"
+
+
+RETRY_AFTER = {"Retry-After": "2"}  # seconds
 
 
 class InvalidBody(Invalid):
@@ -111,6 +114,8 @@ async def _on_problem(request: Request, error: Exception) -> Response:
         status, code = error.status, error.code
         if isinstance(error, Unauthorized):
             headers = {"WWW-Authenticate": 'Bearer realm="multileave"'}
+        elif status == Unavailable.status:
+            headers = RETRY_AFTER
     details = error.details if isinstance(error, InvalidBody) else None
     request_id = request.scope.get("request_id", "")
     return error_response(status, code, str(error), request_id, details=details, headers=headers)

@@ -1,5 +1,6 @@
 """Responses that hold more than one record, and the shape of every error."""
 
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -8,6 +9,8 @@ from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, V
 from multileave.live.records import Key, Receipt, RecentImpression, Traffic
 
 TOO_FEW = "Null with fewer than two units."
+AsOf = Annotated[datetime, Field(description="All impressions before this time are counted, with their events.")]
+Stale = Annotated[bool, Field(description="Whether newer impressions could not be counted now; they will be later.")]
 
 
 class ErrorDetail(BaseModel):
@@ -61,6 +64,8 @@ class VerdictAnswer(BaseModel):
     action: str
     verdict: Annotated[VerdictModel | None, Field(description=TOO_FEW)]
     traffic: Traffic
+    as_of: AsOf
+    stale: Stale
 
 
 class HealthAnswer(BaseModel):
@@ -69,6 +74,8 @@ class HealthAnswer(BaseModel):
     experiment: int
     health: Annotated[HealthModel | None, Field(description=TOO_FEW)]
     traffic: Traffic
+    as_of: AsOf
+    stale: Stale
 
 
 class ImpressionList(BaseModel):

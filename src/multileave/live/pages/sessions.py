@@ -13,10 +13,12 @@ from urllib.parse import parse_qsl, quote
 from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 
 from multileave.errors import MultileaveError
-from multileave.live.errors import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized
+from multileave.live.errors import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized, Unavailable
 from multileave.live.http.auth import check_open, service_of
+from multileave.live.http.error_responses import RETRY_AFTER
 from multileave.live.http.request_body import media_type, read_body
 from multileave.live.pages.rendering import cut, render
 from multileave.live.records import Key
@@ -32,6 +34,12 @@ HEADERS = {
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "Referrer-Policy": "same-origin",  # without a referrer, browsers send forms with the origin "null"
+}
+TITLES = {
+    Forbidden.status: "Not allowed",
+    NotFound.status: "Not found",
+    TooLarge.status: "Too large",
+    Unavailable.status: "Not available now",
 }
 
 
@@ -72,7 +80,7 @@ class PageRoute(APIRoute):
             except Unauthorized as problem:
                 response = _to_login(request, problem)
             except MultileaveError as problem:
-                response = _error_page(request, problem)
+                response = await run_in_threadpool(_error_page, request, problem)
             response.headers.update(HEADERS)
             fresh = getattr(request.state, "fresh_visit", None)
             if fresh is not None:
@@ -170,6 +178,16 @@ def _to_login(request: Request, problem: Problem) -> Response:
 
 def _error_page(request: Request, problem: MultileaveError) -> Response:
     status = problem.status if isinstance(problem, Problem) else Invalid.status
-    titles = {Forbidden.status: "Not allowed", NotFound.status: "Not found", TooLarge.status: "Too large"}
+    titles = {
+        Forbidden.status: "Not allowed",
+        NotFound.status: "Not found",
+        TooLarge.status: "Too large",
+        Unavailable.status: "Try again soon",
+    }
     title = titles.get(status, "Not possible")
-    return answer(request, _visitor(request), "error.html", status=status, title=title, message=cut(str(problem), 600))
+    # Who asks is in the database. If that is unavailable, the page is for anybody.
+    viewer = Viewer(service_of(request), None, "") if isinstance(problem, Unavailable) else _visitor(request)
+    response = answer(request, viewer, "error.html", status=status, title=title, message=cut(str(problem), 600))
+    if status == Unavailable.status:
+        response.headers.update(RETRY_AFTER)
+    return response

@@ -60,7 +60,7 @@ FORMS = {
 
 
 @pages.get("/static/{name}")
-def static(name: str, request: Request) -> Response:
+async def static(name: str, request: Request) -> Response:
     """Return a static file; its address contains a hash of its content, so it can be cached."""
     if name not in STATIC:
         raise NotFound(f"There is no file {cut(name)!r}.")
@@ -275,6 +275,9 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         "action": report.action,
         "verdict": verdict,
         "traffic": report.traffic,
+        "as_of": report.as_of,
+        "stale": report.stale,
+        "compiled": found.status == "stopped" or service.is_compiled(definition.method),
         "recent": service.recent(number, RECENT),
         "forecast": forecast(verdict, definition.control, definition.unit, per_day) if running else None,
         "figures": figures_of(health, definition.unit) if health is not None else [],

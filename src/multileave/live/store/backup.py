@@ -16,7 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from multileave.live.errors import Invalid
-from multileave.live.store.database import Store, read_address, safe_address
+from multileave.live.store.addresses import reason_of, safe_address, without_secrets
+from multileave.live.store.database import Store
+from multileave.live.store.engines import supported_address
 from multileave.live.store.tables import metadata
 
 SQLITE, POSTGRES = b"SQLite format 3\0", b"PGDMP"  # how the files begin
@@ -24,20 +26,20 @@ SQLITE, POSTGRES = b"SQLite format 3\0", b"PGDMP"  # how the files begin
 
 def back_up(address: str, target: Path) -> int:
     """Write a copy of a database to a new file that only its owner can read; return its size in bytes."""
-    url = read_address(address)
+    url, _ = supported_address(address)
     if target.exists():
         raise Invalid(f"{target} exists already; a backup does not overwrite it. Choose another file.")
     with _new_file(target) as partial:
         if url.get_backend_name() == "sqlite":
             _copy_sqlite(Path(url.database or ""), partial)
         else:
-            _run_postgres("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--file={partial}")
+            _run_postgres("pg_dump", address, "--format=custom", "--no-owner", "--no-privileges", f"--file={partial}")
     return target.stat().st_size
 
 
 def restore(source: Path, address: str) -> None:
     """Put a backup into a database that has no tables of the service yet, and migrate it."""
-    url = read_address(address)
+    url, _ = supported_address(address)
     kind = _kind_of(source)
     if kind != url.get_backend_name():
         raise Invalid(f"{source} is a backup of {kind}; it cannot be restored into {safe_address(address)}.")
@@ -50,7 +52,13 @@ def restore(source: Path, address: str) -> None:
     else:
         _check_empty(url, address)
         _run_postgres(
-            "pg_restore", url, "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", str(source)
+            "pg_restore",
+            address,
+            "--exit-on-error",
+            "--single-transaction",
+            "--no-owner",
+            "--no-privileges",
+            str(source),
         )
     Store(address).close()
 
@@ -111,11 +119,11 @@ def _sqlite(path: Path, options: str = "") -> Iterator[sqlite3.Connection]:
 
 
 def _check_empty(url: URL, address: str) -> None:
-    engine = sa.create_engine(url)
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), connect_args={"connect_timeout": 10})
     try:
         there = set(sa.inspect(engine).get_table_names()) & set(metadata.tables)
     except sa.exc.DatabaseError as error:
-        raise Invalid(f"The database {safe_address(address)} cannot be used: {error.orig}.") from None
+        raise Invalid(f"The database {safe_address(address)} cannot be used: {reason_of(error, address)}.") from None
     finally:
         engine.dispose()
     if there:
@@ -125,13 +133,14 @@ def _check_empty(url: URL, address: str) -> None:
         )
 
 
-def _run_postgres(program: str, url: URL, *options: str) -> None:
+def _run_postgres(program: str, address: str, *options: str) -> None:
     """Run a program of Postgres; the password goes through the environment, where other users cannot see it."""
     if shutil.which(program) is None:
         raise Invalid(f"{program} is not on the path. Install Postgres's client programs, such as postgresql-client.")
+    url, _ = supported_address(address)
     plain = url.set(drivername="postgresql", password=None).render_as_string(hide_password=False)
     environment = dict(os.environ) if url.password is None else {**os.environ, "PGPASSWORD": str(url.password)}
     done = subprocess.run([program, f"--dbname={plain}", *options], env=environment, capture_output=True, text=True)
     if done.returncode:
-        problem = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        problem = " ".join(without_secrets(done.stderr, address).split()) or f"exit code {done.returncode}"
         raise Invalid(f"{program} failed: {problem.removeprefix(program + ': ').rstrip('.')}.")

@@ -126,6 +126,15 @@ def load_new(connection: Connection, experiment: int, limit: int, *, lock: bool 
     return connection.execute(query.with_for_update(skip_locked=True) if lock else query).all()
 
 
+def oldest_uncounted(connection: Connection, experiment: int) -> int | None:
+    """Return when the oldest impression was created that changed since it was last counted; None if there is none."""
+    query = sa.select(sa.func.min(impressions.c.created)).where(
+        impressions.c.experiment == experiment, impressions.c.dirty
+    )
+    found: int | None = connection.execute(query).scalar_one()
+    return found
+
+
 def load_expired(connection: Connection, experiment: int, before: int, limit: int) -> Sequence[bytes]:
     """Return keys of impressions that were created before a time and are counted."""
     old = sa.and_(impressions.c.experiment == experiment, impressions.c.created < before, sa.not_(impressions.c.dirty))
@@ -137,7 +146,7 @@ def load_batches(store: Store, experiment: int) -> Iterator[tuple[Row, list[Row]
     last, rows = b"", None
     while rows is None or len(rows) == BATCH:
         query = sa.select(impressions).where(impressions.c.experiment == experiment, impressions.c.id > last)
-        with store.read() as connection:
+        with store.read(slow=True) as connection:
             rows = connection.execute(query.order_by(impressions.c.id).limit(BATCH)).all()
             found = events_of(connection, [row.id for row in rows])
         for row in rows:

@@ -18,7 +18,7 @@ WHEN = {
     413: "The request body or the batch is too large.",
     415: "The request body is not JSON.",
     422: "The request is invalid; see `message` and `details`.",
-    503: "The service is not ready.",
+    503: "The service is not ready, or the database cannot be used now; try again after `Retry-After` seconds.",
 }
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of the experiment.", examples=[1])]

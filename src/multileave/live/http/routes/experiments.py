@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from multileave.live.definition import Definition
+from multileave.live.experiment import Experiment
 from multileave.live.http.auth import Allow, service_of
 from multileave.live.http.derived_models import Changes, ExperimentAnswer, experiment_answer
 from multileave.live.http.request_body import JsonBody
@@ -19,6 +20,10 @@ ChangesBody = Annotated[BaseModel, Depends(JsonBody(Changes))]
 Answer = dict[str, Any]
 
 
+def _answer(request: Request, found: Experiment) -> Answer:
+    return experiment_answer(found, compiled=service_of(request).is_compiled(found.definition.method))
+
+
 @router.post("", status_code=201, dependencies=ADMIN, response_model=ExperimentAnswer)
 def create(
     body: Annotated[Definition, Depends(JsonBody(Definition))], request: Request, response: Response
@@ -26,25 +31,25 @@ def create(
     """Create an experiment as a draft; nothing is shown to users yet."""
     made = service_of(request).create(body)
     response.headers["Location"] = f"{API}/experiments/{made.number}"
-    return experiment_answer(made)
+    return _answer(request, made)
 
 
 @router.get("", dependencies=READ, response_model=ExperimentList)
 def list_all(request: Request) -> Answer:
     """List all experiments, newest first."""
-    return {"experiments": [experiment_answer(one) for one in service_of(request).experiments()]}
+    return {"experiments": [_answer(request, one) for one in service_of(request).experiments()]}
 
 
 @router.get("/{number}", dependencies=READ, responses=errors(404), response_model=ExperimentAnswer)
 def get(number: Number, request: Request) -> Answer:
     """Return an experiment."""
-    return experiment_answer(service_of(request).experiment(number))
+    return _answer(request, service_of(request).experiment(number))
 
 
 @router.patch("/{number}", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
 def change(number: Number, body: ChangesBody, request: Request) -> Answer:
     """Change a draft, or the share of a running experiment; to change its other settings, clone it."""
-    return experiment_answer(service_of(request).edit(number, body.model_dump(exclude_unset=True)))
+    return _answer(request, service_of(request).edit(number, body.model_dump(exclude_unset=True)))
 
 
 @router.delete("/{number}", status_code=204, dependencies=ADMIN, responses=errors(404, 409))
@@ -56,13 +61,13 @@ def delete(number: Number, request: Request) -> None:
 @router.post("/{number}/start", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
 def start(number: Number, request: Request) -> Answer:
     """Start a draft."""
-    return experiment_answer(service_of(request).start(number))
+    return _answer(request, service_of(request).start(number))
 
 
 @router.post("/{number}/stop", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
 def stop(number: Number, request: Request) -> Answer:
     """Stop a running experiment: everyone sees the control's list, and nothing more is recorded."""
-    return experiment_answer(service_of(request).stop(number))
+    return _answer(request, service_of(request).stop(number))
 
 
 @router.post(
@@ -72,4 +77,4 @@ def clone(number: Number, body: ChangesBody, request: Request, response: Respons
     """Create the next version of an experiment as a draft, with some settings changed."""
     made = service_of(request).clone(number, body.model_dump(exclude_unset=True))
     response.headers["Location"] = f"{API}/experiments/{made.number}"
-    return experiment_answer(made)
+    return _answer(request, made)

@@ -20,9 +20,11 @@ async def healthz() -> ServiceState:
 
 @router.get("/readyz", responses=errors(503))
 async def readyz(request: Request) -> ServiceState:
-    """Return whether the service is ready for traffic: its kernels are compiled."""
-    if not service_of(request).ready:
-        raise NotReady("The kernels are being compiled. Try again in a few seconds.")
+    """Return whether the service is ready for traffic: running experiments' methods and the database are there."""
+    service = service_of(request)
+    if not service.ready:
+        raise NotReady("The methods of running experiments are being compiled. Try again in a few seconds.")
+    await service.check_database()
     return ServiceState(status="ready", version=__version__)
 
 

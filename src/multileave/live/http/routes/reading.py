@@ -27,7 +27,8 @@ def verdict(number: Number, request: Request, action: Action = None) -> dict[str
     """Return which ranker is preferred; the confidence intervals are valid however often one looks."""
     report = service_of(request).report(number, action)
     found = None if report.verdict is None else report.verdict.to_dict()
-    return {"experiment": number, "action": report.action, "verdict": found, "traffic": report.traffic}
+    said = {"experiment": number, "action": report.action, "verdict": found, "traffic": report.traffic}
+    return {**said, "as_of": report.as_of, "stale": report.stale}
 
 
 @router.get("/health", response_model=HealthAnswer)
@@ -35,7 +36,8 @@ def health(number: Number, request: Request) -> dict[str, Any]:
     """Return whether the data can be trusted."""
     report = service_of(request).report(number)
     found = None if report.health is None else report.health.to_dict()
-    return {"experiment": number, "health": found, "traffic": report.traffic}
+    said = {"experiment": number, "health": found, "traffic": report.traffic}
+    return {**said, "as_of": report.as_of, "stale": report.stale}
 
 
 @router.get("/history")
