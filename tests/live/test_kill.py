@@ -101,16 +101,21 @@ def survive(database, folder, moments, seed, workers=1):
     check(database, folder, searchers)
 
 
+def key_of(signer, event):
+    """Return what an event is stored under."""
+    return signer.read_impression(event["impression"]).key, event["position"], "click"
+
+
 def check(database, folder, searchers):
     signer = Signer(SECRET)
     shown = [signer.read_impression(text).key for text in searchers.impressions]
     assert len(set(shown)) == len(shown) > 10
-    told = {(signer.read_impression(event["impression"]).key, event["id"]) for event in searchers.events}
+    told = {key_of(signer, event) for event in searchers.events}
     assert len(told) == len(searchers.events) > 5
     store = Store(database)
     with store.read() as connection:
         kept = [bytes(key) for key in connection.execute(sa.select(impressions.c.id)).scalars()]
-        heard = [(bytes(row.impression), row.id.strip('"')) for row in connection.execute(sa.select(events))]
+        heard = [(bytes(row.impression), row.position, row.action) for row in connection.execute(sa.select(events))]
     store.close()
     assert set(shown) <= set(kept)
     assert len(set(kept)) == len(kept)
@@ -126,11 +131,9 @@ def check(database, folder, searchers):
         unsure = searchers.unsure[:500]
         if unsure:
             assert process.post("/events", unsure)["accepted"] == len(unsure)
-            known = {event_id for _, event_id in heard}
             assert process.post("/events", unsure)["duplicates"] == len(unsure)
-            assert process.get("/experiments/1/verdict")["traffic"]["events"]["click"] <= len(
-                known | {event["id"] for event in unsure}
-            )
+            known = set(heard) | {key_of(signer, event) for event in unsure}
+            assert process.get("/experiments/1/verdict")["traffic"]["events"]["click"] == len(known)
         else:
             assert process.get("/experiments/1/verdict") == before
         exported = folder / "export.parquet"

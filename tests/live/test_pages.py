@@ -231,7 +231,7 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
     ("field", "value", "says"),
     [("rankers", "one", "rankers is"), ("control", "nobody", "control is"), ("k", "ten", "k is"),
      ("share", "200", "share is"), ("parameters", "rho=1", "rpm has no parameter"), ("name", "", "name is"),
-     ("name", "x" * 900_000, "name has 900,000"), ("retention_days", "long", "retention_days is"),
+     ("name", "x" * 200_000, "name has 200,000"), ("retention_days", "long", "retention_days is"),
      ("method", "magic", "no method"), ("name", "\x00", "name is"), ("confidence", "nan", "confidence is"),
      ("window", "1e400", "window is")],
 )  # fmt: skip

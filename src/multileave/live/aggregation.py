@@ -7,6 +7,7 @@ is one transaction: interrupted anywhere, it is as if it had not begun.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -62,16 +63,38 @@ class Aggregator:
         """Return the tally of each action, as last updated."""
         return _read_tallies(experiment.definition, aggregates.load_tallies(connection, experiment.number))
 
-    def remove_unit(self, connection: Connection, experiment: Experiment, unit: str) -> int:
-        """Delete a unit's impressions and events and take them out of the tallies; return how many impressions."""
+    def remove_unit(self, experiment: Experiment, unit: str) -> int:
+        """Delete a unit's impressions and events and take them out of the tallies; return how many impressions.
+
+        Each batch is a transaction that leaves the tallies right. Searches get the database for as long between two
+        batches as one takes.
+        """
+        total = 0
+        with self._store.read() as connection:
+            known = load_unit(connection, experiment.number, unit, 1)
+            if not known and not aggregates.load_units(connection, experiment.number, [unit]):
+                return 0
+        while True:
+            began = time.monotonic()
+            with self._store.write() as connection:
+                count = self._remove_batch(connection, experiment, unit)
+            total += count
+            if count < BATCH:
+                return total
+            time.sleep(time.monotonic() - began)
+
+    def _remove_batch(self, connection: Connection, experiment: Experiment, unit: str) -> int:
         change = _Change(self._store, connection, experiment)
-        rows = load_unit(connection, experiment.number, unit)
+        rows = load_unit(connection, experiment.number, unit, BATCH)
         change.load_units([unit])
         for row in rows:
             change.replace(row, None)
+        if len(rows) < BATCH:
+            change.forget(unit)
         change.save()
         delete(connection, [row.id for row in rows])
-        aggregates.delete_unit(connection, experiment.number, unit)
+        if len(rows) < BATCH:
+            aggregates.delete_unit(connection, experiment.number, unit)
         return len(rows)
 
     def _step(self, experiment: Experiment) -> int:
@@ -140,6 +163,10 @@ class _Change:
         self._changed[row.unit] = count + (not deleted) - counted, sums + after - before
         contribution = after.tobytes() if after.any() else None
         self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": contribution})
+
+    def forget(self, unit: str) -> None:
+        """Take out what is left of a unit: the sums of its impressions that were deleted after their retention."""
+        self._changed[unit] = 0, np.zeros(self._shape)
 
     def save(self) -> None:
         """Store the units and the tallies."""

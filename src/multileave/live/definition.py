@@ -19,6 +19,7 @@ from multileave.live.errors import Invalid, sentence_of
 from multileave.methods import get_method
 
 MOST_SHOWN = 1000
+MOST_RANKERS = 100
 LONGEST_NAME = 100
 DAY = 86_400.0
 SATISFIED = "satisfied"
@@ -56,7 +57,7 @@ def _check_different(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(check_name)]
-Names = tuple[Name, ...]
+Names = Annotated[tuple[Name, ...], Field(fail_fast=True)]
 
 EXAMPLE: dict[str, Any] = {
     "name": "new ranker for the shop", "rankers": ["bm25", "dense", "ltr"], "control": "bm25", "method": "recommended",
@@ -77,7 +78,7 @@ class Definition:
         Field(
             strict=False,
             min_length=2,
-            max_length=100,
+            max_length=MOST_RANKERS,
             description="Names of the rankers, as your application sends them.",
         ),
         AfterValidator(_check_different),
@@ -85,7 +86,10 @@ class Definition:
     ]
     control: Annotated[
         str,
-        Field(description="The ranker whose list everyone outside the experiment sees; the first one if left empty."),
+        Field(
+            max_length=LONGEST_NAME,
+            description="The ranker whose list everyone outside the experiment sees; the first one if left empty.",
+        ),
         Input("Control", COMPARISON),
     ] = ""
     method: Annotated[

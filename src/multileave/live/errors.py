@@ -76,6 +76,17 @@ class Contended(Unavailable):
     """The database undid a transaction that was in the way of another; it can be repeated at once."""
 
 
+class TooMany(Problem):
+    """More requests than a client may send in a minute. retry_after: seconds until the next minute."""
+
+    status = 429
+    code = "too_many"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 def sentence_of(error: ValidationError) -> str:
     """Return the first thing that pydantic found wrong, as a sentence that names the field and its value."""
     first = error.errors(include_url=False, include_context=False)[0]

@@ -9,7 +9,7 @@ from multileave.impression import Impression
 from multileave.live.experiment import Experiment
 from multileave.live.store.database import Store
 from multileave.live.store.impressions import load_batches
-from multileave.live.store.times import from_micros
+from multileave.live.store.times import event_time, from_micros
 from multileave.log import JOINED, to_row, write_parquet
 
 
@@ -23,6 +23,7 @@ def export_rows(store: Store, experiment: Experiment, target: Path) -> int:
 
 
 def _rows(store: Store, experiment: Experiment) -> Iterator[dict[str, Any]]:
+    window = experiment.definition.window
     for row, events in load_batches(store, experiment.number):
         if row.payload:
             yield to_row(
@@ -31,14 +32,14 @@ def _rows(store: Store, experiment: Experiment) -> Iterator[dict[str, Any]]:
                 timestamp=from_micros(row.created),
                 user_id=row.unit,
                 query=None if row.query is None else json.loads(row.query),
-                clicks=[_click(event) for event in events],
+                clicks=[_click(event, row.created, window) for event in events],
             )
 
 
-def _click(event: Any) -> dict[str, Any]:
+def _click(event: Any, created: int, window: float) -> dict[str, Any]:
     return {
         "position": event.position,
         "action": event.action,
-        "timestamp": from_micros(event.timestamp),
+        "timestamp": event_time(event.timestamp, created, window),
         "dwell": event.dwell,
     }

@@ -7,7 +7,7 @@ from typing import Any
 from multileave.impression import ABSENT, Impression
 from multileave.live.experiment import Experiment
 from multileave.live.records import DocumentDetail, EventDetail, ImpressionDetail, RecentImpression
-from multileave.live.store.times import from_micros
+from multileave.live.store.times import event_time, from_micros
 from multileave.methods import infer
 
 
@@ -19,8 +19,11 @@ def recent_of(row: Any) -> RecentImpression:
 def detail_of(experiment: Experiment, row: Any, stored_events: Sequence[Any]) -> ImpressionDetail:
     """Return an impression in full, with its events and what is inferred from them."""
     ordered = sorted(stored_events, key=lambda e: e.timestamp)
-    events = tuple(EventDetail(from_micros(e.timestamp), e.action, e.position, e.dwell) for e in ordered)
     definition = experiment.definition
+    events = tuple(
+        EventDetail(event_time(e.timestamp, row.created, definition.window), e.action, e.position, e.dwell)
+        for e in ordered
+    )
     documents: list[DocumentDetail] = []
     preferences = None
     if row.payload:

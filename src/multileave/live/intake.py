@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from multileave.errors import nearest
-from multileave.live.errors import Invalid, TooLarge
+from multileave.live.errors import Invalid, TooLarge, TooMany
 from multileave.live.experiment import Experiment, position_of
+from multileave.live.rate_limits import RateLimit
 from multileave.live.records import Document, Event, Receipt, Shown, ShowRequest
 from multileave.live.settings import Settings
 from multileave.live.store.database import Connection, Store
-from multileave.live.store.impressions import ImpressionWriter
-from multileave.live.store.times import micros, now
+from multileave.live.store.impressions import EventKey, ImpressionWriter
+from multileave.live.store.times import CLOCK_SKEW, SECOND, micros, now
 from multileave.live.tokens import ImpressionToken, Signer
 from multileave.log import document_text
 from multileave.methods import get_method
 from multileave.rankings import with_pins
-
-SECOND = 1_000_000
-CLOCK_SKEW = 300 * SECOND  # how far ahead of ours a client's clock may be
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +48,7 @@ class Intake:
     ) -> None:
         self._signer, self._settings, self._experiment = signer, settings, experiment
         self._writer = ImpressionWriter(store)
+        self._events_per_impression = RateLimit(settings.events_per_impression)
 
     def draw(self, experiment: Experiment, request: ShowRequest) -> Drawn:
         """Draw the list for a request; the control's list if the unit does not take part."""
@@ -107,8 +106,8 @@ class Intake:
         tokens = [[self._signer.read_impression(event.impression) for event in batch] for batch in batches]
         keys = {token.key for found in tokens for token in found if token is not None and token.expires >= at}
         known = self._writer.find(connection, keys)
-        rows: dict[tuple[bytes, str], dict[str, Any]] = {}
-        judged: list[list[Receipt | tuple[bytes, str]]] = []  # why it is rejected, or the key of its row
+        rows: dict[EventKey, dict[str, Any]] = {}
+        judged: list[list[Receipt | EventKey]] = []  # why it is rejected, or the key of its row
         for batch, found in zip(batches, tokens, strict=True):
             judged.append([])
             for event, token in zip(batch, found, strict=True):
@@ -116,9 +115,9 @@ class Intake:
                 if isinstance(row, Receipt):
                     judged[-1].append(row)
                     continue
-                key = (row["impression"], row["id"])
+                key = (row["impression"], row["position"], row["action"])
                 judged[-1].append(Receipt(event.id, True, duplicate=True) if key in rows else key)
-                rows.setdefault(key, row)
+                rows[key] = _merged(rows[key], row) if key in rows else row
         new = self._writer.insert_events(connection, rows)
         return [
             [
@@ -140,6 +139,8 @@ class Intake:
             return rejected("unknown_impression", "No impression has this id; expected one that the service returned.")
         if token.expires < at:
             return rejected("expired", "The impression is older than the experiment's window.")
+        if self._events_per_impression.wait(token.key):
+            return rejected(TooMany.code, "The impression got too many events within a minute. Send it later.")
         row = known[token.key]
         definition = self._experiment(token.experiment).definition
         if not definition.accepts(event.action):
@@ -156,9 +157,10 @@ class Intake:
         time = at if event.timestamp is None else micros(event.timestamp)
         if time > at + CLOCK_SKEW:
             return rejected("in_the_future", "The event's timestamp is in the future. Check the client's clock.")
+        if time < row.created - CLOCK_SKEW:
+            return rejected("before_impression", "The event's timestamp is before its list was drawn. Check the clock.")
         return {
             "impression": token.key,
-            "id": json.dumps(event.id),
             "position": position,
             "action": event.action,
             "timestamp": time,
@@ -180,6 +182,12 @@ class Intake:
             raise Invalid(f"page is {request.page}; the experiment draws pages 1 to {definition.pages}.")
         found = {name: request.rankings.get(name) for name in definition.rankers}
         return {name: ranking for name, ranking in found.items() if ranking}
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return one event for two of the same position and action, as the store merges them."""
+    dwells = [row["dwell"] for row in (one, other) if row["dwell"] is not None]
+    return {**one, "timestamp": min(one["timestamp"], other["timestamp"]), "dwell": max(dwells, default=None)}
 
 
 def _control_list(

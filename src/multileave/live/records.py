@@ -4,14 +4,14 @@ Each is defined once. Request bodies are validated into these classes, the servi
 OpenAPI follow from them. A response to POST impressions or events may reach a searcher's browser: it names no ranker.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
 
-from multileave.live.definition import Name
+from multileave.live.definition import DAY, MOST_RANKERS, MOST_SHOWN, Name
 
 LEAST, MOST = -(2**63), 2**63 - 1  # integers that databases and other languages can hold
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
@@ -38,8 +38,11 @@ class ShowRequest:
     )
 
     rankings: Annotated[
-        Mapping[str, Sequence[Document] | None],
-        Field(description="Each ranker's documents, best first; leave out a ranker that failed, or send null."),
+        Mapping[str, Annotated[list[Document], Field(fail_fast=True)] | None],
+        Field(
+            max_length=MOST_RANKERS,
+            description="Each ranker's documents, best first; leave out a ranker that failed, or send null.",
+        ),
     ]
     unit: Annotated[str, Field(min_length=1, description="Who searches: a user or session.")]
     query: Annotated[str, Field(description="The query.")] = ""
@@ -48,6 +51,7 @@ class ShowRequest:
     pinned: Annotated[
         dict[int, Document] | None,
         Field(
+            max_length=MOST_SHOWN,
             description="Documents with a fixed position, counted from 0 over all pages.",
             json_schema_extra={"propertyNames": {"pattern": "^(0|[1-9][0-9]{0,3})$"}},
         ),
@@ -77,22 +81,26 @@ EVENT = {"id": "e-1", "impression": "MTc...", "document": "d3", "action": "click
 
 @dataclass(frozen=True)
 class Event:
-    """What a user did with a shown document, identified by its id or its position."""
+    """What a user did with a shown document, identified by its id or its position.
+
+    An action on a document is counted once. Of several reports, the earliest time and the longest dwell are kept.
+    """
 
     __pydantic_config__ = request_config(EVENT)
 
-    id: Annotated[
-        str, Field(min_length=1, max_length=128, description="Your id of the event; repeats are counted once.")
-    ]
+    id: Annotated[str, Field(min_length=1, max_length=128, description="Your id of the event; its receipt has it.")]
     impression: Annotated[str, Field(min_length=1, max_length=1000, description="The id that came with the list.")]
     document: Document | None = None
     position: Annotated[
         Annotated[int, Field(ge=0, le=100_000)] | None, Field(description="Counted from 0 over all pages.")
     ] = None
     action: Annotated[str, Field(max_length=100, pattern=NO_CONTROLS, description="What the user did.")] = "click"
-    timestamp: Annotated[AwareDatetime | None, Field(description="When it happened; now if left out.")] = None
+    timestamp: Annotated[
+        AwareDatetime | None, Field(description="When it happened, within the impression's window; now if left out.")
+    ] = None
     dwell: Annotated[
-        Annotated[float, Field(ge=0)] | None, Field(description="Seconds that the user spent on the document.")
+        Annotated[float, Field(ge=0, le=366 * DAY)] | None,
+        Field(description="Seconds that the user spent on the document."),
     ] = None
 
 
@@ -102,7 +110,7 @@ class Receipt:
 
     id: Annotated[str | None, Field(description="Id of the event; null if it could not be read.")]
     accepted: bool
-    duplicate: Annotated[bool, Field(description="Whether it had been accepted before.")] = False
+    duplicate: Annotated[bool, Field(description="Whether the same action on the same document was known.")] = False
     code: Annotated[str | None, Field(description="Why it was rejected, for programs.")] = None
     reason: Annotated[str | None, Field(description="Why it was rejected, for people.")] = None
 

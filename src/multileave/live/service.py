@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +19,7 @@ from multileave.live.errors import Conflict, Invalid, NotFound, Unavailable
 from multileave.live.experiment import Experiment, grow, place
 from multileave.live.export import export_rows
 from multileave.live.impression_details import detail_of, recent_of
-from multileave.live.intake import SECOND, Intake
+from multileave.live.intake import Intake
 from multileave.live.recent_experiments import RecentExperiments
 from multileave.live.records import (
     Event,
@@ -37,15 +38,8 @@ from multileave.live.store import experiments as stored
 from multileave.live.store.aggregates import load_looks
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
-from multileave.live.store.impressions import (
-    delete,
-    events_of,
-    load_expired,
-    load_one,
-    load_recent,
-    oldest_uncounted,
-)
-from multileave.live.store.times import from_micros, now
+from multileave.live.store.impressions import delete_expired, events_of, load_one, load_recent, oldest_uncounted
+from multileave.live.store.times import SECOND, from_micros, now
 from multileave.live.tokens import Signer
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
@@ -342,8 +336,7 @@ class Service:
         total = 0
         for experiment in self.experiments():
             name = self._signer.unit(unit) if experiment.definition.hash_units else json.dumps(unit)
-            with self._store.write() as connection:
-                total += self._aggregator.remove_unit(connection, experiment, name)
+            total += self._aggregator.remove_unit(experiment, name)
         return total
 
     def sweep(self) -> int:
@@ -358,12 +351,14 @@ class Service:
                 continue
             self._aggregator.update(experiment)
             before = now() - round(max(days * DAY, experiment.definition.window) * SECOND)
-            keys: Sequence[bytes] | None = None
-            while keys is None or len(keys) == BATCH:
+            done = False
+            while not done:
+                began = time.monotonic()
                 with self._store.write() as connection:
-                    keys = load_expired(connection, experiment.number, before, BATCH)
-                    delete(connection, keys)
-                total += len(keys)
+                    count, done = delete_expired(connection, experiment.number, before, BATCH)
+                total += count
+                if not done:
+                    time.sleep(time.monotonic() - began)  # searches get the database for as long
         return total
 
     # Inside

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 from pydantic.dataclasses import dataclass
 
 from multileave.live.errors import Invalid, sentence_of
@@ -32,6 +32,9 @@ class Settings:
     open: require no keys; only on a loopback address.
     most_body: bytes of a request body. most_events: events of a batch. longest_ranking: documents of a ranking.
         longest_id: characters of a document id, a unit, an event id or a query.
+    events_per_minute: events that an address may post in a minute without a key, in each worker; 0: any number.
+        limit_loopback: count this machine's addresses, too. events_per_impression: events of one impression in a
+        minute, in each worker, with or without a key; 0: any number.
     session_hours: until people have to log in again. secure_cookies: send cookies over HTTPS only.
     origins: web origins whose pages may post events.
     fold_seconds: how often new impressions are added to the verdicts.
@@ -54,6 +57,9 @@ class Settings:
     most_events: PositiveInt = 1000
     longest_ranking: PositiveInt = 1000
     longest_id: PositiveInt = 512
+    events_per_minute: NonNegativeInt = 6000
+    limit_loopback: bool = False
+    events_per_impression: NonNegativeInt = 1000
     session_hours: PositiveFloat = 12.0
     secure_cookies: bool = False
     origins: Annotated[tuple[str, ...], BeforeValidator(_split)] = ()

@@ -18,6 +18,7 @@ from multileave.live.http.middleware import CorsForOnePath, ResponseMiddleware
 from multileave.live.http.openapi import describe
 from multileave.live.http.routes import API, experiments, keys, operations, reading, traffic
 from multileave.live.pages import pages
+from multileave.live.rate_limits import RateLimit
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 
@@ -41,6 +42,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = metrics
+    app.state.event_limit = RateLimit(settings.events_per_minute)
     handle_errors(app)
     # In one flat list, with what searches wait for first: the first route that matches is taken.
     for router in (traffic.router, reading.router, experiments.router, keys.router, operations.router, pages):

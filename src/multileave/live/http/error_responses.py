@@ -7,6 +7,7 @@ and never repeats what was sent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from multileave.errors import MultileaveError
-from multileave.live.errors import Invalid, Problem, Unauthorized, Unavailable
+from multileave.live.errors import Invalid, Problem, TooMany, Unauthorized, Unavailable
 
 MOST_DETAILS = 20
 LONGEST_MESSAGE = 1000
@@ -116,6 +117,8 @@ async def _on_problem(request: Request, error: Exception) -> Response:
             headers = {"WWW-Authenticate": 'Bearer realm="multileave"'}
         elif status == Unavailable.status:
             headers = RETRY_AFTER
+        elif isinstance(error, TooMany):
+            headers = {"Retry-After": str(ceil(error.retry_after))}
     details = error.details if isinstance(error, InvalidBody) else None
     request_id = request.scope.get("request_id", "")
     return error_response(status, code, str(error), request_id, details=details, headers=headers)

@@ -4,20 +4,27 @@ An invalid event is rejected with its reason, and the others of its batch are re
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import Request
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from multileave.live.errors import Invalid, TooLarge
+from multileave.live.errors import Invalid, TooLarge, TooMany
 from multileave.live.http.error_responses import Malformed, UnsupportedMedia, invalid_body, printable
-from multileave.live.http.request_body import JSON, media_type, read_body
+from multileave.live.http.request_body import JSON, SMALL, Parts, media_type, read_body
+from multileave.live.rate_limits import client_of
 from multileave.live.records import EVENT, Event, Receipt, request_config
+from multileave.live.settings import is_loopback
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 BEACON = "text/plain"  # what a browser's sendBeacon sends a string as
 LONGEST_ID = 128
+FIELDS = 8  # of an event, at most
+KILOBYTE = 1000
+EventList = Annotated[list[Event], Field(fail_fast=True)]  # the first invalid event is enough to read them one by one
 
 
 @dataclass(frozen=True)
@@ -26,12 +33,12 @@ class Events:
 
     __pydantic_config__ = request_config({"events": [EVENT]})
 
-    events: list[Event]
+    events: EventList
 
 
 _event: TypeAdapter[Event] = TypeAdapter(Event)
 _events: TypeAdapter[Events] = TypeAdapter(Events)
-_list: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
+_list: TypeAdapter[list[Event]] = TypeAdapter(EventList)
 
 
 class EventBatch:
@@ -56,8 +63,36 @@ class EventBatch:
             found = printable(kind, 50) or "of no type"
             raise UnsupportedMedia(f"The request body is {found}; expected Content-Type: {JSON} or {LINES[0]}.")
         settings = request.app.state.settings
+        spent = _spend(request, 1)
         body = await read_body(request, settings.most_body)
-        return read_batch(body, lines=kind in LINES, most=settings.most_events)
+        spent = _spend(request, len(body) // KILOBYTE, spent)  # a body that is refused costs time, too
+        read = partial(read_batch, body, lines=kind in LINES, most=settings.most_events)
+        batch = read() if len(body) <= SMALL else await to_thread.run_sync(read)
+        _spend(request, len(batch), spent)
+        return batch
+
+
+def _is_limited(request: Request) -> bool:
+    """Whether a request's address may send a limited number of events: it has no key and is not on this machine."""
+    settings = request.app.state.settings
+    if not settings.open and "authorization" in request.headers:
+        return False  # the key has been checked
+    return settings.limit_loopback or (request.client is not None and not is_loopback(request.client.host))
+
+
+def _spend(request: Request, events: int, spent: int = 0) -> int:
+    """Count the events of a request, or refuse it if its address has sent too many in this minute.
+
+    spent: how many the request has been counted as. Return how many it is counted as now.
+    """
+    if events <= spent or not _is_limited(request):
+        return spent
+    host = "" if request.client is None else request.client.host
+    wait = request.app.state.event_limit.wait(client_of(host), events - spent, already=spent)
+    if wait:
+        most = request.app.state.settings.events_per_minute
+        raise TooMany(f"This address sent over {most:,} events within a minute. Send them later, or with a key.", wait)
+    return events
 
 
 def read_batch(body: bytes, *, lines: bool, most: int) -> list[Event | Receipt]:
@@ -66,7 +101,12 @@ def read_batch(body: bytes, *, lines: bool, most: int) -> list[Event | Receipt]:
     >>> read_batch(b'[{"id": "e1", "impression": "i"}, 7]', lines=False, most=10)
     [Event(id='e1', ...), Receipt(id=None, accepted=False, ..., reason='expected an object')]
     """
+    if len(body) > SMALL:
+        Parts(nested=2 * most + 10, keys=FIELDS * most, commas=FIELDS * most).check(body)
     if lines:
+        breaks = body.count(b"\n")
+        if breaks > 2 * most + 1:  # every other line may be blank
+            raise TooLarge(f"The batch has {breaks:,} lines; expected at most {most:,} events. Send several batches.")
         written = [line for line in body.split(b"\n") if line.strip()]
         _check_size(len(written), most)
         return [_read_event(line) for line in written]

@@ -26,7 +26,7 @@ from multileave.live.service import Service
 
 SESSION = "multileave_session"
 VISIT = "multileave_visit"
-MOST_FORM = 1_000_000
+MOST_FORM = 250_000  # 100 names of 100 characters take up to 120,000 bytes, escaped
 MOST_FIELDS = 100
 HEADERS = {
     "Content-Security-Policy": (

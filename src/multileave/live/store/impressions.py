@@ -1,7 +1,7 @@
 """Impressions and their events in the store."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -10,7 +10,19 @@ from multileave.live.store.database import Store
 from multileave.live.store.tables import events, impressions
 
 BATCH = 1000
+MOST_KEYS = 500  # in one statement; databases limit its parameters
 Row = Any  # a row of the table, by the names of its columns
+EventKey = tuple[bytes, int, str]  # impression, position and action
+KEPT = impressions.c.unit != ""  # not emptied by `delete_expired`
+
+
+class _Current(NamedTuple):
+    """The impression that a request is now, the `number`-th repetition of the first."""
+
+    key: bytes
+    created: int
+    delivered: int
+    number: int
 
 
 class ImpressionWriter:
@@ -18,9 +30,20 @@ class ImpressionWriter:
 
     def __init__(self, store: Store) -> None:
         self._insert = store.insert(impressions).on_conflict_do_nothing().returning(impressions.c.id)
-        self._insert_events = (
-            store.insert(events).on_conflict_do_nothing().returning(events.c.impression, events.c.id)
-        )  # fmt: skip
+        self._state = sa.select(impressions.c.created, impressions.c.delivered, impressions.c.latest)
+        key = events.c.impression, events.c.position, events.c.action
+        insert = store.insert(events)
+        self._insert_events = insert.on_conflict_do_nothing().returning(*key)
+        sent, longer = insert.excluded, insert.excluded.dwell > sa.func.coalesce(events.c.dwell, -1.0)
+        earlier = sent.timestamp < events.c.timestamp
+        self._merge_events = insert.on_conflict_do_update(
+            index_elements=key,
+            set_={
+                "timestamp": sa.case((earlier, sent.timestamp), else_=events.c.timestamp),
+                "dwell": sa.case((longer, sent.dwell), else_=events.c.dwell),
+            },
+            where=longer | earlier,
+        ).returning(*key)
 
     def insert(
         self,
@@ -46,78 +69,114 @@ class ImpressionWriter:
         self, connection: Connection, row: dict[str, Any], window: int, repetition: Callable[[bytes, int], bytes]
     ) -> tuple[bytes, int]:
         """Find the impression that a request repeats, or insert a new one if that is older than the window."""
-        columns = sa.select(impressions.c.created, impressions.c.delivered, impressions.c.latest)
-        first = connection.execute(columns.where(impressions.c.id == row["id"])).one()
-        key, current = row["id"], first
-        if first.latest:
-            key = repetition(row["id"], first.latest)
-            current = connection.execute(columns.where(impressions.c.id == key)).one_or_none() or first
-        if row["created"] - current.created > window:
-            latest = first.latest + 1
-            key = repetition(row["id"], latest)
-            connection.execute(self._insert, [{**row, "id": key}])
-            connection.execute(
-                sa.update(impressions)
-                .where(impressions.c.id == row["id"], impressions.c.latest < latest)
-                .values(latest=latest)
-            )
-            current = connection.execute(columns.where(impressions.c.id == key)).one()
+        current = self._current(connection, row["id"], repetition)
+        if current is None or row["created"] - current.created > window:
+            current = self._renew(connection, row, window, repetition)
         if row["delivered"] > current.delivered:
             connection.execute(
                 sa.update(impressions)
-                .where(impressions.c.id == key, impressions.c.delivered < row["delivered"])
+                .where(impressions.c.id == current.key, impressions.c.delivered < row["delivered"])
                 .values(delivered=row["delivered"], dirty=True)
             )
-        return key, current.created
+        return current.key, current.created
+
+    def _current(
+        self, connection: Connection, first_key: bytes, repetition: Callable[[bytes, int], bytes], *, lock: bool = False
+    ) -> _Current | None:
+        """Return the latest repetition of an impression; lock: the first one, which knows it."""
+        query = self._state.where(impressions.c.id == first_key)
+        first = connection.execute(query.with_for_update() if lock else query).one_or_none()
+        if first is None or not first.latest:
+            return None if first is None else _Current(first_key, first.created, first.delivered, 0)
+        key = repetition(first_key, first.latest)
+        latest = connection.execute(self._state.where(impressions.c.id == key)).one_or_none() or first
+        return _Current(key, latest.created, latest.delivered, first.latest)
+
+    def _renew(
+        self, connection: Connection, row: dict[str, Any], window: int, repetition: Callable[[bytes, int], bytes]
+    ) -> _Current:
+        """Insert the next repetition, unless another process has done so meanwhile."""
+        current = self._current(connection, row["id"], repetition, lock=True)
+        if current is None:  # deleted since it was found
+            connection.execute(self._insert, [row])
+            current = self._current(connection, row["id"], repetition, lock=True)
+            assert current is not None
+        before = current.number
+        while row["created"] - current.created > window:
+            number = current.number + 1
+            key = repetition(row["id"], number)
+            connection.execute(self._insert, [{**row, "id": key}])
+            stored = connection.execute(self._state.where(impressions.c.id == key)).one()
+            current = _Current(key, stored.created, stored.delivered, number)
+        if current.number > before:
+            connection.execute(
+                sa.update(impressions)
+                .where(impressions.c.id == row["id"])
+                .values(latest=current.number, renewed=current.created)
+            )
+        return current
 
     def find(self, connection: Connection, keys: set[bytes]) -> dict[bytes, Row]:
-        """Return the impressions that events refer to, by key."""
-        if not keys:
-            return {}
-        query = sa.select(
-            impressions.c.id, impressions.c.experiment, impressions.c.payload, impressions.c.delivered
-        ).where(impressions.c.id.in_(sorted(keys)))
-        return {bytes(row.id): row for row in connection.execute(query)}
+        """Return the impressions that events refer to, by key; none is deleted until the transaction ends."""
+        columns = impressions.c.id, impressions.c.created, impressions.c.payload, impressions.c.delivered
+        query = sa.select(*columns).with_for_update(read=True, key_share=True)
+        found: dict[bytes, Row] = {}
+        for some in _batches(sorted(keys)):
+            for row in connection.execute(query.where(impressions.c.id.in_(some))):
+                found[bytes(row.id)] = row
+        return found
 
-    def insert_events(
-        self, connection: Connection, rows: Mapping[tuple[bytes, str], dict[str, Any]]
-    ) -> set[tuple[bytes, str]]:
-        """Insert events by impression and id; return those that were not there before."""
+    def insert_events(self, connection: Connection, rows: Mapping[EventKey, dict[str, Any]]) -> set[EventKey]:
+        """Insert events, or merge them with what is there: the earliest time, the longest dwell. Return the new ones.
+
+        The result does not depend on the order of events, nor on how often each is sent.
+        """
+        ordered = sorted(rows)  # in one order, so that workers do not deadlock
+        new = self._store_events(connection, self._insert_events, [rows[key] for key in ordered])
+        known = [rows[key] for key in ordered if key not in new]
+        changed = new | self._store_events(connection, self._merge_events, known)
+        for some in _batches(sorted({key for key, _, _ in changed})):
+            connection.execute(sa.update(impressions).where(impressions.c.id.in_(some)).values(dirty=True))
+        return new
+
+    def _store_events(self, connection: Connection, statement: Any, rows: list[dict[str, Any]]) -> set[EventKey]:
         if not rows:
             return set()
-        ordered = [rows[key] for key in sorted(rows)]  # in one order, so that workers do not deadlock
-        new = {(bytes(row.impression), row.id) for row in connection.execute(self._insert_events, ordered)}
-        if new:
-            changed = sorted({key for key, _ in new})
-            connection.execute(sa.update(impressions).where(impressions.c.id.in_(changed)).values(dirty=True))
-        return new
+        return {(bytes(row.impression), row.position, row.action) for row in connection.execute(statement, rows)}
+
+
+def _batches(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield keys, as many at a time as one statement may have."""
+    for start in range(0, len(keys), MOST_KEYS):
+        yield keys[start : start + MOST_KEYS]
 
 
 def events_of(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, list[Row]]:
     """Return the events of some impressions."""
     found: dict[bytes, list[Row]] = {}
-    for event in connection.execute(sa.select(events).where(events.c.impression.in_(keys))):
-        found.setdefault(bytes(event.impression), []).append(event)
+    for some in _batches(keys):
+        for event in connection.execute(sa.select(events).where(events.c.impression.in_(some))):
+            found.setdefault(bytes(event.impression), []).append(event)
     return found
 
 
 def load_recent(connection: Connection, experiment: int, limit: int) -> Sequence[Row]:
     """Return the newest impressions, each with the number of its events as `clicks`."""
     clicks = sa.select(sa.func.count()).where(events.c.impression == impressions.c.id).scalar_subquery()
-    query = sa.select(impressions, clicks.label("clicks")).where(impressions.c.experiment == experiment)
+    query = sa.select(impressions, clicks.label("clicks")).where(impressions.c.experiment == experiment, KEPT)
     return connection.execute(query.order_by(impressions.c.created.desc()).limit(limit)).all()
 
 
 def load_one(connection: Connection, experiment: int, key: bytes) -> Row | None:
     """Return an impression."""
-    query = sa.select(impressions).where(impressions.c.id == key, impressions.c.experiment == experiment)
+    query = sa.select(impressions).where(impressions.c.id == key, impressions.c.experiment == experiment, KEPT)
     return connection.execute(query).one_or_none()
 
 
-def load_unit(connection: Connection, experiment: int, unit: str) -> Sequence[Row]:
-    """Return all impressions of a unit."""
+def load_unit(connection: Connection, experiment: int, unit: str, limit: int) -> Sequence[Row]:
+    """Return impressions of a unit."""
     query = sa.select(impressions).where(impressions.c.experiment == experiment, impressions.c.unit == unit)
-    return connection.execute(query).all()
+    return connection.execute(query.limit(limit)).all()
 
 
 def load_new(connection: Connection, experiment: int, limit: int, *, lock: bool = False) -> Sequence[Row]:
@@ -135,10 +194,23 @@ def oldest_uncounted(connection: Connection, experiment: int) -> int | None:
     return found
 
 
-def load_expired(connection: Connection, experiment: int, before: int, limit: int) -> Sequence[bytes]:
-    """Return keys of impressions that were created before a time and are counted."""
+def delete_expired(connection: Connection, experiment: int, before: int, limit: int) -> tuple[int, bool]:
+    """Delete counted impressions that were created before a time, up to a limit; return how many, and if that was all.
+
+    The first of a chain of repetitions is emptied, and deleted with the latest one: it knows which that is, so that
+    the next request is not taken for a new one.
+    """
+    over = sa.func.coalesce(impressions.c.renewed, impressions.c.created) < before
     old = sa.and_(impressions.c.experiment == experiment, impressions.c.created < before, sa.not_(impressions.c.dirty))
-    return connection.execute(sa.select(impressions.c.id).where(old).limit(limit)).scalars().all()
+    query = sa.select(impressions.c.id, impressions.c.unit).where(old, over | KEPT).limit(limit)
+    rows = connection.execute(query).all()
+    empty: dict[str, Any] = {"unit": "", "query": None, "payload": "", "missing": None, "counted": None}
+    for some in _batches([row.id for row in rows]):
+        # Again with the condition: another process may have repeated the impression since it was read.
+        connection.execute(sa.delete(impressions).where(impressions.c.id.in_(some), over))
+        connection.execute(sa.update(impressions).where(impressions.c.id.in_(some)).values(**empty))
+        connection.execute(sa.delete(events).where(events.c.impression.in_(some)))
+    return sum(bool(row.unit) for row in rows), len(rows) < limit
 
 
 def load_batches(store: Store, experiment: int) -> Iterator[tuple[Row, list[Row]]]:
@@ -156,5 +228,6 @@ def load_batches(store: Store, experiment: int) -> Iterator[tuple[Row, list[Row]
 
 def delete(connection: Connection, keys: Sequence[bytes]) -> None:
     """Delete impressions and their events."""
-    connection.execute(sa.delete(events).where(events.c.impression.in_(keys)))
-    connection.execute(sa.delete(impressions).where(impressions.c.id.in_(keys)))
+    for some in _batches(keys):  # events last: their writers hold the impressions
+        connection.execute(sa.delete(impressions).where(impressions.c.id.in_(some)))
+        connection.execute(sa.delete(events).where(events.c.impression.in_(some)))

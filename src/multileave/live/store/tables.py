@@ -2,7 +2,8 @@
 
 An impression is `dirty` from when it is recorded or gets a new event until it has been added to the sums of its unit
 and to the tallies; `counted` is what it contributed, so that it can be taken out again. Only `live.aggregation` writes
-units and ledgers.
+units and ledgers. An impression whose `unit` is empty is past its retention: all it had is deleted, and it stays only
+to know the latest of its repetitions, for as long as that is kept.
 """
 
 from sqlalchemy import (
@@ -53,6 +54,7 @@ impressions = Table(
     Column("delivered", Integer, nullable=False),  # documents of the pages that were requested
     Column("missing", Text),  # JSON of the rankers that did not answer
     Column("latest", Integer, nullable=False, server_default=text("0")),  # the number of its latest repetition
+    Column("renewed", BigInteger),  # when that was created; null: never repeated after the window
     Column("dirty", Boolean, nullable=False),
     Column("counted_delivered", Integer, nullable=False, server_default=text("0")),  # 0: not counted yet
     Column("counted", LargeBinary),
@@ -70,11 +72,10 @@ events = Table(
     "events",
     metadata,
     Column("impression", LargeBinary(16), primary_key=True),
-    Column("id", Text, primary_key=True),  # the client's
-    Column("position", Integer, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("timestamp", BigInteger, nullable=False),
-    Column("dwell", Float),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("action", Text, primary_key=True),
+    Column("timestamp", BigInteger, nullable=False),  # the earliest that was reported
+    Column("dwell", Float),  # the longest that was reported
     sqlite_with_rowid=False,
 )
 

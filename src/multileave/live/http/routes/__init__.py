@@ -18,6 +18,7 @@ WHEN = {
     413: "The request body or the batch is too large.",
     415: "The request body is not JSON.",
     422: "The request is invalid; see `message` and `details`.",
+    429: "Too many events within a minute; see the header Retry-After.",
     503: "The service is not ready, or the database cannot be used now; try again after `Retry-After` seconds.",
 }
 
