@@ -92,7 +92,7 @@ def survive(database, folder, moments, seed):
 
 
 def check(database, folder, searchers):
-    signer = Signer(SECRET)
+    signer = Signer([SECRET], {})
     shown = [signer.read_impression(text).key for text in searchers.impressions]
     assert len(set(shown)) == len(shown) > 10
     told = {(signer.read_impression(event["impression"]).key, event["id"]) for event in searchers.events}

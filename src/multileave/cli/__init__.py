@@ -10,6 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from multileave.cli.audit import audit
 from multileave.cli.check import check
 from multileave.cli.demo import demo
 from multileave.cli.keys import keys
@@ -46,6 +47,7 @@ app.command(short_help="Infer from a log which ranker users prefer.")(replay)
 app.command("simulate-log", short_help="Write a log of simulated users, to try things out.")(simulate_log)
 app.command(short_help="Run the service: pages, events, verdicts and a dashboard.")(serve)
 app.add_typer(keys, name="keys")
+app.command(short_help="List who did what on a service.")(audit)
 
 
 def _print_version(wanted: bool) -> None:

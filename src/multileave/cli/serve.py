@@ -43,14 +43,14 @@ def serve(
         raise DataError(f"--log is {log!r}; expected one of {', '.join(LEVELS)}.")
 
     settings = Settings.from_environment(database=db, host=host, port=port, workers=workers, open=open_ or None)
-    has_keys = _check_keys(settings)
+    has_keys, warnings = _check_database(settings)
     settings = replace(settings, port=_free_port(settings.host, settings.port))
-    _announce(settings, has_keys=has_keys, as_json=as_json)
+    _announce(settings, warnings, has_keys=has_keys, as_json=as_json)
     _run(settings, log)
 
 
-def _check_keys(settings: "Settings") -> bool:
-    """Migrate the database before workers open it, and return whether there are keys."""
+def _check_database(settings: "Settings") -> tuple[bool, tuple[str, ...]]:
+    """Migrate the database before workers open it; return whether there are keys, and what to warn about."""
     from multileave.live.service import Service
     from multileave.live.settings import is_loopback
 
@@ -64,7 +64,7 @@ def _check_keys(settings: "Settings") -> bool:
             f"The service would listen on {settings.host}, where others can reach it, but there are no keys yet. "
             f"Create one first: {_create_key(settings)}"
         )
-    return has_keys
+    return has_keys, service.warnings
 
 
 def _create_key(settings: "Settings") -> str:
@@ -87,17 +87,20 @@ def _free_port(host: str, port: int) -> int:
         ) from None
 
 
-def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
+def _announce(settings: "Settings", warnings: tuple[str, ...], *, has_keys: bool, as_json: bool) -> None:
     from multileave.live.store.database import safe_address
 
     address = settings.base_url
     database = safe_address(settings.database)
     if as_json:
-        print_json({"address": address, "database": database, "workers": settings.workers, "open": settings.open})
+        started = {"address": address, "database": database, "workers": settings.workers, "open": settings.open}
+        print_json({**started, "warnings": warnings})
     else:
         typer.echo(f"multileave is running at {address} with the database {database}. Stop it with Ctrl+C.")
         if not has_keys and not settings.open:
             typer.echo(f"There are no keys yet. Create one: {_create_key(settings)}")
+        for warning in warnings:
+            typer.echo(f"Warning: {warning}")
     sys.stdout.flush()
 
 

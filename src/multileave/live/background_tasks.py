@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from multileave.live.access import SAVED
 from multileave.live.http.json_logging import log
 from multileave.live.service import Service
 
@@ -17,12 +18,14 @@ async def background_tasks(service: Service) -> AsyncIterator[None]:
         asyncio.create_task(_once("warm", service.warm)),
         asyncio.create_task(_every(settings.fold_seconds, over, "fold", service.fold)),
         asyncio.create_task(_every(settings.sweep_seconds, over, "sweep", service.sweep)),
+        asyncio.create_task(_every(SAVED, over, "use of keys", service.access.save)),
     ]
     try:
         yield
     finally:
         over.set()
         await asyncio.gather(*tasks)
+        await _once("use of keys", service.access.save)
 
 
 async def _every(seconds: float, over: asyncio.Event, name: str, task: Callable[[], object]) -> None:

@@ -58,6 +58,13 @@ class TooLarge(Problem):
     code = "too_large"
 
 
+class Busy(Problem):
+    """More requests than the service can answer."""
+
+    status = 503
+    code = "busy"
+
+
 def sentence_of(error: ValidationError) -> str:
     """Return the first thing that pydantic found wrong, as a sentence that names the field and its value."""
     first = error.errors(include_url=False, include_context=False)[0]

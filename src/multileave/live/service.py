@@ -18,6 +18,8 @@ from multileave.live.export import export_rows
 from multileave.live.impression_details import detail_of, recent_of
 from multileave.live.intake import SECOND, Intake
 from multileave.live.records import (
+    AuditAction,
+    AuditEntry,
     Event,
     History,
     ImpressionDetail,
@@ -30,13 +32,14 @@ from multileave.live.records import (
     Traffic,
 )
 from multileave.live.settings import Settings
+from multileave.live.signing import open_signer
+from multileave.live.store import audit
 from multileave.live.store import experiments as stored
 from multileave.live.store.aggregates import load_looks
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
 from multileave.live.store.impressions import delete, events_of, load_expired, load_one, load_recent
 from multileave.live.store.times import from_micros, now
-from multileave.live.tokens import Signer
 from multileave.methods import warmup
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
@@ -82,21 +85,26 @@ class Report:
 class Service:
     """Everything that the HTTP routes and pages do, on one store.
 
-    Methods may be called from any thread. `show` and `record` are awaited, so that many requests share one commit.
+    Methods may be called from any thread; the audit log names who is `acting`. `show` and `record` are awaited, so that
+    many requests share one commit.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ready = False
         self._store = Store(settings.database, durable=settings.durable)
-        self._signer = Signer(settings.secret or self._store.secret())
+        try:
+            self._signer, self.warnings = open_signer(self._store, settings)
+        except BaseException:
+            self._store.close()
+            raise
         self._intake = Intake(self._store, self._signer, settings, self._recent_state)
         self._store_impressions, self._store_events = self._intake.store_impressions, self._intake.store_events
         self._aggregator = Aggregator(self._store)
         self._aggregating = threading.Lock()
         self._writer = Writer(self._store)
         self._known: dict[int, tuple[float, Experiment]] = {}
-        self.access = Access(self._store, self._signer, settings)
+        self.access = Access(self._store, settings)
 
     def close(self) -> None:
         """Store what is waiting and close the database."""
@@ -113,7 +121,9 @@ class Service:
     def create(self, definition: Definition) -> Experiment:
         """Create an experiment as a draft."""
         with self._store.write() as connection:
-            return stored.insert(connection, definition, 1, None)
+            made = stored.insert(connection, definition, 1, None)
+            audit.record(connection, "created", made.number, {"name": definition.name})
+        return made
 
     def experiments(self) -> list[Experiment]:
         """Return all experiments, newest first."""
@@ -141,7 +151,7 @@ class Service:
                 raise Conflict(f"Experiment {number} is stopped; its share of the traffic cannot be changed.")
             return grow(found, changes["share"], self._group(connection, found)) if changes else found
 
-        return self._change(number, edited)
+        return self._change(number, "edited", edited)
 
     def start(self, number: int) -> Experiment:
         """Start a draft."""
@@ -154,7 +164,7 @@ class Service:
             placed = place(found, self._group(connection, found))
             return replace(placed, status="running", started=from_micros(now()))
 
-        return self._change(number, started)
+        return self._change(number, "started", started)
 
     def stop(self, number: int) -> Experiment:
         """Stop an experiment: all units get the control's list, and nothing more is recorded."""
@@ -164,13 +174,16 @@ class Service:
                 raise Conflict(f"Experiment {number} is {found.status}; only a running experiment can be stopped.")
             return replace(found, status="stopped", stopped=from_micros(now()))
 
-        return self._change(number, stopped)
+        return self._change(number, "stopped", stopped)
 
     def clone(self, number: int, changes: Mapping[str, Any]) -> Experiment:
         """Create a copy of an experiment as a draft, its next version, with some settings changed."""
         with self._store.write() as connection:
             found = stored.load(connection, number)
-            return stored.insert(connection, found.definition.changed(**changes), found.version + 1, number)
+            made = stored.insert(connection, found.definition.changed(**changes), found.version + 1, number)
+            changed = _changed(found.definition, made.definition)
+            audit.record(connection, "cloned", made.number, {"parent": number, "changed": changed})
+        return made
 
     def delete_draft(self, number: int) -> None:
         """Delete a draft."""
@@ -179,6 +192,7 @@ class Service:
             if found.status != "draft":
                 raise Conflict(f"Experiment {number} is {found.status}; only a draft can be deleted.")
             stored.delete(connection, number)
+            audit.record(connection, "deleted", number, {"name": found.definition.name})
         self._known.pop(number, None)
 
     # Traffic
@@ -252,7 +266,18 @@ class Service:
 
     def export(self, number: int, target: Path) -> int:
         """Write all impressions with their events as Parquet for `multileave replay`; return how many."""
-        return export_rows(self._store, self.experiment(number), target)
+        experiment = self.experiment(number)
+        with self._store.write() as connection:
+            audit.record(connection, "exported", number)
+        return export_rows(self._store, experiment, target)
+
+    def audit(
+        self, *, before: int | None = None, experiment: int | None = None, limit: int = 50
+    ) -> tuple[list[AuditEntry], int | None]:
+        """Return entries of the audit log, newest first, and the `before` of the next page, None on the last."""
+        with self._store.read() as connection:
+            found = audit.load(connection, before=before, experiment=experiment, limit=limit + 1)
+        return found[:limit], found[limit - 1].number if len(found) > limit else None
 
     # Privacy
 
@@ -262,7 +287,11 @@ class Service:
         for experiment in self.experiments():
             name = self._signer.unit(unit) if experiment.definition.hash_units else json.dumps(unit)
             with self._store.write() as connection:
-                total += self._aggregator.remove_unit(connection, experiment, name)
+                removed = self._aggregator.remove_unit(connection, experiment, name)
+                if removed:
+                    details = {"unit": self._signer.unit(unit), "impressions": removed}
+                    audit.record(connection, "unit deleted", experiment.number, details)
+            total += removed
         return total
 
     def sweep(self) -> int:
@@ -270,6 +299,7 @@ class Service:
 
         They are counted first, so that verdicts keep them; nothing is deleted within the window.
         """
+        self.access.sweep()
         total = 0
         for experiment in self.experiments():
             days = experiment.definition.retention_days
@@ -294,10 +324,16 @@ class Service:
             known = self._known[number] = (time.monotonic(), self.experiment(number))
         return known[1]
 
-    def _change(self, number: int, change: Callable[[Experiment, Connection], Experiment]) -> Experiment:
+    def _change(
+        self, number: int, action: AuditAction, change: Callable[[Experiment, Connection], Experiment]
+    ) -> Experiment:
         with self._store.write() as connection:
-            changed = change(stored.load(connection, number, lock=True), connection)
+            found = stored.load(connection, number, lock=True)
+            changed = change(found, connection)
             stored.update(connection, changed)
+            settings = _changed(found.definition, changed.definition)
+            if settings or changed.status != found.status:
+                audit.record(connection, action, number, {"changed": settings} if settings else {})
         self._known.pop(number, None)
         return changed
 
@@ -309,6 +345,12 @@ class Service:
         self._store.lock(connection, "groups")
         running = [e for e in stored.load_all(connection) if e.status == "running" and e.number != experiment.number]
         return [other for other in running if other.definition.group == group]
+
+
+def _changed(before: Definition, after: Definition) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ, with their old and new values."""
+    old, new = before.to_dict(), after.to_dict()
+    return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
 
 
 def _action(experiment: Experiment, action: str | None) -> str:

@@ -5,7 +5,6 @@ Tables, migrations and all other SQL are the same for all backends.
 """
 
 import contextlib
-import secrets as random_secrets
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from multileave.live.errors import Invalid
-from multileave.live.store.tables import secrets
+from multileave.live.store.sqlite_files import create_private, file_of
 
 Connection: TypeAlias = sa.engine.Connection
 BUSY_SECONDS = 30
 CACHE_KILOBYTES = 4096  # per connection; the operating system caches the file anyway
-LOCKS = {"migrations": 84210, "groups": 84211}
+LOCKS = {"migrations": 84210, "groups": 84211, "secrets": 84212}
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ def _open_postgres(url: URL, durable: bool) -> Engine:
 def _open_sqlite(url: URL, durable: bool) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise Invalid("An SQLite database in memory cannot be shared by workers; expected sqlite:///FILE.")
+    create_private(file_of(url))
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, pool_size=8)
 
     @sa.event.listens_for(engine, "connect")
@@ -86,6 +86,7 @@ class Store:
     def __init__(self, address: str, *, durable: bool = False) -> None:
         self.engine, self._dialect = _open(address, durable)
         self.insert = self._dialect.insert
+        self.file = file_of(self.engine.url)  # None if the database is not one
         self._lock: contextlib.AbstractContextManager[Any] = (
             threading.Lock() if self._dialect.lock is None else contextlib.nullcontext()
         )
@@ -111,16 +112,6 @@ class Store:
         """Wait until no other writer holds the lock for a purpose, and hold it until the transaction ends."""
         if self._dialect.lock is not None:
             connection.execute(sa.select(self._dialect.lock(LOCKS[purpose])))
-
-    def secret(self) -> str:
-        """Return the secret kept in the database, created when it is first needed."""
-        with self.write() as connection:
-            connection.execute(
-                self.insert(secrets)
-                .values(name="service", value=random_secrets.token_urlsafe(32))
-                .on_conflict_do_nothing()
-            )
-            return str(connection.execute(sa.select(secrets.c.value).where(secrets.c.name == "service")).scalar_one())
 
     def close(self) -> None:
         """Close all connections."""

@@ -12,13 +12,13 @@ API = "/api/v1"
 WHEN = {
     400: "The request body cannot be read.",
     401: "No key, or an unknown one.",
-    403: "The key's role does not allow this.",
+    403: "The key's role or its limit to some experiments does not allow this.",
     404: "Not found.",
     409: "Not possible in the current state.",
     413: "The request body or the batch is too large.",
     415: "The request body is not JSON.",
     422: "The request is invalid; see `message` and `details`.",
-    503: "The service is not ready.",
+    503: "The service is starting or too busy. Try again.",
 }
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of the experiment.", examples=[1])]

@@ -34,7 +34,9 @@ async def show(
     return Response(to_json(shown), media_type=JSON)
 
 
-@router.post(EVENTS, dependencies=[Depends(Allow("ingest", without_key=True))], response_model=EventsAnswer)
+@router.post(
+    EVENTS, dependencies=[Depends(Allow("ingest", scope="any", without_key=True))], response_model=EventsAnswer
+)
 async def record(batch: Annotated[list[Event | Receipt], Depends(EventBatch())], request: Request) -> Response:
     """Record a batch of events. Each is accepted or rejected separately; repeats are counted once.
 
