@@ -46,7 +46,8 @@ def serving(*arguments):
             while lines[-1].strip() != "}":
                 assert lines[-1], process.stderr.read()
                 lines.append(process.stdout.readline())
-            address = json.loads("".join(lines))["address"]
+            process.out = "".join(lines)
+            address = json.loads(process.out)["address"]
             ends = time.monotonic() + 120
             while ask(address + "/readyz")[0] != 200 and time.monotonic() < ends:
                 time.sleep(0.2)
@@ -167,6 +168,17 @@ def test_the_service_runs_answers_and_ends_cleanly(tmp_path):
     assert "unit-secret" not in process.err
 
 
+def test_a_database_that_others_can_read_is_warned_about_in_the_output_and_the_log(tmp_path, capsys):
+    db = f"sqlite:///{tmp_path}/live.db"
+    run(capsys, "keys", "list", "--db", db)
+    (tmp_path / "live.db").chmod(0o644)
+    with serving("--db", db, "--open") as (_, process):
+        pass
+    assert "live.db can be read by other users" in process.out
+    logged = [json.loads(line) for line in process.err.splitlines()]
+    assert [line["level"] for line in logged if "can be read by other users" in line["event"]] == ["warning"]
+
+
 def test_two_workers_share_the_database_and_the_metrics(tmp_path, capsys):
     db = f"sqlite:///{tmp_path}/live.db"
     _, out, _ = run(capsys, "keys", "create", "--role", "admin", "--name", "me", "--db", db, "--json")
@@ -181,7 +193,7 @@ def test_two_workers_share_the_database_and_the_metrics(tmp_path, capsys):
             assert ask(f"{address}/api/v1/experiments/1/impressions", body, key)[0] == 200
         verdict = json.loads(ask(f"{address}/api/v1/experiments/1/verdict", key=key)[1])
         assert verdict["traffic"]["impressions"] == 30
-        page = ask(f"{address}/metrics")[1]
+        page = ask(f"{address}/metrics", key=key)[1]
         counted = re.findall(r'^multileave_impressions_total\{recorded="(?:yes|no)"\} (\S+)', page, re.MULTILINE)
         assert sum(map(float, counted)) == 30
     assert process.returncode == 0

@@ -27,6 +27,7 @@ ROUTES = {
     f"GET {API}/experiments/{{number}}/history": (READ, {}),
     f"GET {API}/experiments/{{number}}/export": (READ, {}),
     f"POST {API}/events": ({None, *INGEST}, {"json": []}),
+    f"GET {API}/audit": (ADMIN, {}),
     f"GET {API}/keys": (ADMIN, {}),
     f"POST {API}/keys": (ADMIN, {"json": {"name": "other", "role": "read"}}),
     f"DELETE {API}/keys/{{key_number}}": (ADMIN, {}),

@@ -107,7 +107,7 @@ def key_of(signer, event):
 
 
 def check(database, folder, searchers):
-    signer = Signer(SECRET)
+    signer = Signer([SECRET], {})
     shown = [signer.read_impression(text).key for text in searchers.impressions]
     assert len(set(shown)) == len(shown) > 10
     told = {key_of(signer, event) for event in searchers.events}

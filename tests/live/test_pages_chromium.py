@@ -214,14 +214,16 @@ def filled(tmp_path_factory):
         service.start(1)
         service.start(2)
         for name, role in (("<b>ops</b>", "admin"), ("W" * 100, "read")):
-            service.access.create_key(name, role)
+            service.access.create_key(name, role, experiments=range(1, 200))
+        service.edit(3, {"share": 0.5, "name": "W" * 100})
         send_traffic(address, "none", 1, 60)
         hostile = {name: [HOSTILE, *ids] for name, ids in zip(wide.rankers, RANKINGS.values(), strict=True)}
         send_traffic(address, "none", 2, 30, rankings=hostile)
         service.stop(2)
         seen = [f"/experiments/{n}/impressions/{service.recent(n)[0].key}" for n in (1, 2)]
         paths = ["/", "/experiments/new", "/experiments/1", "/experiments/2", "/experiments/3", "/experiments/1/pairs",
-                 "/experiments/1/clone", *seen, "/keys", "/experiments/99"]  # fmt: skip
+                 "/experiments/1/clone", *seen, "/keys", "/audit", "/audit?experiment=1",
+                 "/experiments/99"]  # fmt: skip
         yield address, paths
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from multileave.cli.audit import audit
 from multileave.cli.backup import backup, restore
 from multileave.cli.check import check
 from multileave.cli.demo import demo
@@ -49,6 +50,7 @@ app.command(short_help="Run the service: pages, events, verdicts and a dashboard
 app.command(short_help="Copy the service's database to a file, while it runs.")(backup)
 app.command(short_help="Put a backup into an empty database.")(restore)
 app.add_typer(keys, name="keys")
+app.command(short_help="List who did what on a service.")(audit)
 
 
 def _print_version(wanted: bool) -> None:

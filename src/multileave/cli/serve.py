@@ -1,12 +1,11 @@
 """multileave serve: the service on which experiments run."""
 
-import contextlib
 import os
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multileave.cli.printing import print_json
+from multileave.cli.stores import usable
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
-    from multileave.live.service import Service
     from multileave.live.settings import Settings
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -45,39 +44,25 @@ def serve(
         raise DataError(f"--log is {log!r}; expected one of {', '.join(LEVELS)}.")
 
     settings = Settings.from_environment(database=db, host=host, port=port, workers=workers, open=open_ or None)
-    has_keys = _check_keys(settings)
+    has_keys, warnings = _check_database(settings)
     settings = replace(settings, port=_free_port(settings.host, settings.port))
-    _announce(settings, has_keys=has_keys, as_json=as_json)
+    _announce(settings, warnings, has_keys=has_keys, as_json=as_json)
     _run(settings, log)
 
 
-@contextlib.contextmanager
-def open_service(settings: "Settings") -> "Iterator[Service]":
-    """Yield a service, closed afterwards; if its database cannot be used, say why."""
-    from multileave.live.errors import Unavailable
+def _check_database(settings: "Settings") -> tuple[bool, tuple[str, ...]]:
+    """Migrate the database before workers open it; return whether there are keys, and what to warn about."""
     from multileave.live.service import Service
-    from multileave.live.store.addresses import safe_address
-
-    try:
-        with contextlib.closing(Service(settings)) as service:
-            yield service
-    except Unavailable as problem:
-        address = safe_address(settings.database)
-        raise DataError(f"The database {address} cannot be used: {problem.reason}. Try again once it can.") from None
-
-
-def _check_keys(settings: "Settings") -> bool:
-    """Migrate the database before workers open it, and return whether there are keys."""
     from multileave.live.settings import is_loopback
 
-    with open_service(settings) as service:
+    with usable(settings), closing(Service(settings)) as service:
         has_keys = service.access.has_keys()
     if not has_keys and not is_loopback(settings.host):
         raise DataError(
             f"The service would listen on {settings.host}, where others can reach it, but there are no keys yet. "
             f"Create one first: {_create_key(settings)}"
         )
-    return has_keys
+    return has_keys, service.warnings
 
 
 def _create_key(settings: "Settings") -> str:
@@ -100,17 +85,20 @@ def _free_port(host: str, port: int) -> int:
         ) from None
 
 
-def _announce(settings: "Settings", *, has_keys: bool, as_json: bool) -> None:
+def _announce(settings: "Settings", warnings: tuple[str, ...], *, has_keys: bool, as_json: bool) -> None:
     from multileave.live.store.addresses import safe_address
 
     address = settings.base_url
     database = safe_address(settings.database)
     if as_json:
-        print_json({"address": address, "database": database, "workers": settings.workers, "open": settings.open})
+        started = {"address": address, "database": database, "workers": settings.workers, "open": settings.open}
+        print_json({**started, "warnings": warnings})
     else:
         typer.echo(f"multileave is running at {address} with the database {database}. Stop it with Ctrl+C.")
         if not has_keys and not settings.open:
             typer.echo(f"There are no keys yet. Create one: {_create_key(settings)}")
+        for warning in warnings:
+            typer.echo(f"Warning: {warning}")
     sys.stdout.flush()
 
 

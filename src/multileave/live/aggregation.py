@@ -17,7 +17,7 @@ from multileave.impression import ABSENT, Impression
 from multileave.live.definition import Definition
 from multileave.live.errors import Unavailable
 from multileave.live.experiment import Experiment
-from multileave.live.store import aggregates
+from multileave.live.store import aggregates, audit
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.impressions import delete, events_of, load_new, load_unit
 from multileave.live.store.times import now
@@ -63,11 +63,11 @@ class Aggregator:
         """Return the tally of each action, as last updated."""
         return _read_tallies(experiment.definition, aggregates.load_tallies(connection, experiment.number))
 
-    def remove_unit(self, experiment: Experiment, unit: str) -> int:
+    def remove_unit(self, experiment: Experiment, unit: str, pseudonym: str) -> int:
         """Delete a unit's impressions and events and take them out of the tallies; return how many impressions.
 
         Each batch is a transaction that leaves the tallies right. Searches get the database for as long between two
-        batches as one takes.
+        batches as one takes. pseudonym: what the audit log calls the unit, once the last batch is deleted.
         """
         total = 0
         with self._store.read() as connection:
@@ -78,7 +78,10 @@ class Aggregator:
             began = time.monotonic()
             with self._store.write() as connection:
                 count = self._remove_batch(connection, experiment, unit)
-            total += count
+                total += count
+                if count < BATCH:
+                    details = {"unit": pseudonym, "impressions": total}
+                    audit.record(connection, "unit deleted", experiment.number, details)
             if count < BATCH:
                 return total
             time.sleep(time.monotonic() - began)

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from multileave.live.access import SAVED
 from multileave.live.errors import Unavailable
 from multileave.live.http.json_logging import log
 from multileave.live.service import Service
@@ -21,12 +22,14 @@ async def background_tasks(service: Service) -> AsyncIterator[None]:
         asyncio.create_task(_warm(service, over)),
         asyncio.create_task(_every(settings.fold_seconds, over, "fold", service.fold)),
         asyncio.create_task(_every(settings.sweep_seconds, over, "sweep", service.sweep)),
+        asyncio.create_task(_every(SAVED, over, "use of keys", service.access.save)),
     ]
     try:
         yield
     finally:
         over.set()
         await asyncio.gather(*tasks)
+        await _once("use of keys", service.access.save)
 
 
 async def _warm(service: Service, over: asyncio.Event) -> None:

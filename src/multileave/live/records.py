@@ -11,12 +11,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
 
+from multileave.live.actor import ActorKind
 from multileave.live.definition import DAY, MOST_RANKERS, MOST_SHOWN, Name
 
 LEAST, MOST = -(2**63), 2**63 - 1  # integers that databases and other languages can hold
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
 Document = Annotated[StrictStr | Annotated[StrictInt, Field(ge=LEAST, le=MOST)], Field(description="A document id.")]
 Role = Literal["ingest", "read", "admin"]
+Scope = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=2**31 - 1)], ...],
+    Field(min_length=1, max_length=1000, description="Numbers of the experiments that the key is limited to."),
+]
+AuditAction = Literal[
+    "created", "edited", "started", "stopped", "cloned", "deleted", "exported", "unit deleted", "key created",
+    "key revoked", "secret rotated", "login", "logout", "login failed",
+]  # fmt: skip
 Finite = Annotated[float, WithJsonSchema({"type": ["number", "null"]}, mode="serialization")]  # null if infinite
 
 
@@ -119,10 +128,12 @@ class Receipt:
 class KeyRequest:
     """A key to be created."""
 
-    __pydantic_config__ = request_config({"name": "search backend", "role": "ingest"})
+    __pydantic_config__ = request_config({"name": "search backend", "role": "ingest", "experiments": [3, 5]})
 
     name: Annotated[Name, Field(description="Who or what uses the key.")]
     role: Annotated[Role, Field(description="What the key may do.")]
+    expires: Annotated[AwareDatetime | None, Field(description="When it ceases to be valid; null: never.")] = None
+    experiments: Annotated[Scope | None, Field(description="Limit it to these experiments; null: no limit.")] = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,11 @@ class Key:
     role: Role
     created: datetime
     revoked: datetime | None = None
+    expires: datetime | None = None
+    experiments: Annotated[tuple[int, ...] | None, Field(description="Limited to these; null: no limit.")] = None
+    used: Annotated[datetime | None, Field(description="When it was last used, to a minute or so.")] = field(
+        default=None, compare=False
+    )
 
 
 @dataclass(frozen=True)
@@ -150,6 +166,26 @@ class NewKey(Key):
     """A new API key with its secret text, which is shown only once."""
 
     key: Annotated[str, Field(description="Send it as Authorization: Bearer KEY.")] = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """Something that was done, and by whom."""
+
+    number: int
+    at: datetime
+    actor: Annotated[
+        ActorKind,
+        Field(
+            description="key: an API key; session: somebody logged in with a key; visitor: nobody known; open: "
+            "anybody, the service requires no keys; command line; program: Python code that uses the service."
+        ),
+    ]
+    key: Annotated[int | None, Field(description="Number of the key.")]
+    name: Annotated[str | None, Field(description="Name of the key, or the operating system's user.")]
+    action: AuditAction
+    experiment: Annotated[int | None, Field(description="Number of the experiment.")]
+    details: Annotated[dict[str, Any], Field(description="More about it; `changed` has the old and the new values.")]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from multileave.live.impression_details import detail_of, recent_of
 from multileave.live.intake import Intake
 from multileave.live.recent_experiments import RecentExperiments
 from multileave.live.records import (
+    AuditAction,
+    AuditEntry,
     Event,
     History,
     ImpressionDetail,
@@ -34,13 +36,14 @@ from multileave.live.records import (
     Traffic,
 )
 from multileave.live.settings import Settings
+from multileave.live.signing import open_signer
+from multileave.live.store import audit
 from multileave.live.store import experiments as stored
 from multileave.live.store.aggregates import load_looks
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
 from multileave.live.store.impressions import delete_expired, events_of, load_one, load_recent, oldest_uncounted
 from multileave.live.store.times import SECOND, from_micros, now
-from multileave.live.tokens import Signer
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
 from multileave.stats.verdict.verdict import Verdict
@@ -94,14 +97,19 @@ class Report:
 class Service:
     """Everything that the HTTP routes and pages do, on one store.
 
-    Methods may be called from any thread. `show` and `record` are awaited, so that many requests share one commit.
+    Methods may be called from any thread; the audit log names who is `acting`. `show` and `record` are awaited, so that
+    many requests share one commit.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ready = False
         self._store = Store(settings.database, durable=settings.durable, seconds=settings.database_seconds)
-        self._signer = Signer(settings.secret or self._store.secret())
+        try:
+            self._signer, self.warnings = open_signer(self._store, settings)
+        except BaseException:
+            self._store.close()
+            raise
         self._recent = RecentExperiments(self.experiment)
         self._intake = Intake(self._store, self._signer, settings, self._recent.get)
         self._store_impressions, self._store_events = self._intake.store_impressions, self._intake.store_events
@@ -109,7 +117,7 @@ class Service:
         self._aggregator = Aggregator(self._store, self._is_loaded)
         self._aggregating = threading.Lock()
         self._writer = Writer(self._store, most_waiting=settings.most_waiting, seconds=settings.database_seconds)
-        self.access = Access(self._store, self._signer, settings)
+        self.access = Access(self._store, settings)
 
     def close(self) -> None:
         """Store what is waiting and close the database."""
@@ -142,6 +150,7 @@ class Service:
         """Create an experiment as a draft, and start compiling its method."""
         with self._store.write() as connection:
             made = stored.insert(connection, definition, 1, None)
+            audit.record(connection, "created", made.number, {"name": definition.name})
         self._methods.want(definition.method)
         return made
 
@@ -171,7 +180,7 @@ class Service:
                 raise Conflict(f"Experiment {number} is stopped; its share of the traffic cannot be changed.")
             return grow(found, changes["share"], self._group(connection, found)) if changes else found
 
-        return self._change(number, edited)
+        return self._change(number, "edited", edited)
 
     def start(self, number: int) -> Experiment:
         """Start a draft; this waits for its method to be compiled, for up to half a minute."""
@@ -185,7 +194,7 @@ class Service:
             placed = place(found, self._group(connection, found))
             return replace(placed, status="running", started=from_micros(now()))
 
-        return self._change(number, started)
+        return self._change(number, "started", started)
 
     def stop(self, number: int) -> Experiment:
         """Stop an experiment: all units get the control's list, and nothing more is recorded."""
@@ -195,13 +204,15 @@ class Service:
                 raise Conflict(f"Experiment {number} is {found.status}; only a running experiment can be stopped.")
             return replace(found, status="stopped", stopped=from_micros(now()))
 
-        return self._change(number, stopped)
+        return self._change(number, "stopped", stopped)
 
     def clone(self, number: int, changes: Mapping[str, Any]) -> Experiment:
         """Create a copy of an experiment as a draft, its next version, with some settings changed."""
         with self._store.write() as connection:
             found = stored.load(connection, number)
             made = stored.insert(connection, found.definition.changed(**changes), found.version + 1, number)
+            changed = _changed(found.definition, made.definition)
+            audit.record(connection, "cloned", made.number, {"parent": number, "changed": changed})
         self._methods.want(made.definition.method)
         return made
 
@@ -212,6 +223,7 @@ class Service:
             if found.status != "draft":
                 raise Conflict(f"Experiment {number} is {found.status}; only a draft can be deleted.")
             stored.delete(connection, number)
+            audit.record(connection, "deleted", number, {"name": found.definition.name})
         self._recent.forget(number)
 
     # Traffic
@@ -327,7 +339,18 @@ class Service:
 
     def export(self, number: int, target: Path) -> int:
         """Write all impressions with their events as Parquet for `multileave replay`; return how many."""
-        return export_rows(self._store, self.experiment(number), target)
+        experiment = self.experiment(number)
+        with self._store.write() as connection:
+            audit.record(connection, "exported", number)
+        return export_rows(self._store, experiment, target)
+
+    def audit(
+        self, *, before: int | None = None, experiment: int | None = None, limit: int = 50
+    ) -> tuple[list[AuditEntry], int | None]:
+        """Return entries of the audit log, newest first, and the `before` of the next page, None on the last."""
+        with self._store.read() as connection:
+            found = audit.load(connection, before=before, experiment=experiment, limit=limit + 1)
+        return found[:limit], found[limit - 1].number if len(found) > limit else None
 
     # Privacy
 
@@ -336,7 +359,7 @@ class Service:
         total = 0
         for experiment in self.experiments():
             name = self._signer.unit(unit) if experiment.definition.hash_units else json.dumps(unit)
-            total += self._aggregator.remove_unit(experiment, name)
+            total += self._aggregator.remove_unit(experiment, name, self._signer.unit(unit))
         return total
 
     def sweep(self) -> int:
@@ -344,6 +367,7 @@ class Service:
 
         They are counted first, so that verdicts keep them; nothing is deleted within the window.
         """
+        self.access.sweep()
         total = 0
         for experiment in self.experiments():
             days = experiment.definition.retention_days
@@ -366,10 +390,16 @@ class Service:
     def _is_loaded(self, method: str) -> bool:
         return self._methods.wait(method, self.settings.database_seconds)
 
-    def _change(self, number: int, change: Callable[[Experiment, Connection], Experiment]) -> Experiment:
+    def _change(
+        self, number: int, action: AuditAction, change: Callable[[Experiment, Connection], Experiment]
+    ) -> Experiment:
         with self._store.write() as connection:
-            changed = change(stored.load(connection, number, lock=True), connection)
+            found = stored.load(connection, number, lock=True)
+            changed = change(found, connection)
             stored.update(connection, changed)
+            settings = _changed(found.definition, changed.definition)
+            if settings or changed.status != found.status:
+                audit.record(connection, action, number, {"changed": settings} if settings else {})
         self._recent.forget(number)
         return changed
 
@@ -381,6 +411,12 @@ class Service:
         self._store.lock(connection, "groups")
         running = [e for e in stored.load_all(connection) if e.status == "running" and e.number != experiment.number]
         return [other for other in running if other.definition.group == group]
+
+
+def _changed(before: Definition, after: Definition) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ, with their old and new values."""
+    old, new = before.to_dict(), after.to_dict()
+    return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
 
 
 def _action(experiment: Experiment, action: str | None) -> str:

@@ -5,7 +5,9 @@ in a notebook or a test would pick up settings meant for another one.
 """
 
 import ipaddress
+import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Annotated, Any
@@ -16,10 +18,23 @@ from pydantic.dataclasses import dataclass
 from multileave.live.errors import Invalid, sentence_of
 
 PREFIX = "MULTILEAVE_"
+SHORTEST_SECRET = 16
+MOST_SECRETS = 20
 
 
 def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _split_secrets(value: Any) -> Any:
+    """Return secrets that are separated by commas or whitespace, or given as a JSON list if they contain these."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value) if value.lstrip().startswith("[") else None
+    except ValueError:
+        found = None
+    return [str(one) for one in found] if isinstance(found, list) else re.findall(r"[^\s,]+", value)
 
 
 @dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
@@ -28,8 +43,9 @@ class Settings:
 
     database: an SQLAlchemy address, SQLite or Postgres (MULTILEAVE_DB).
     host, port, workers: where it listens, and with how many processes.
-    secret: signs ids and cookies and hashes units; without one, a secret is created once and kept in the database.
-    open: require no keys; only on a loopback address.
+    secret: signs impression ids; without one, it is created once and kept in a file beside the database (SQLite) or in
+        the database (Postgres). old_secrets: earlier ones; impression ids that they signed stay valid.
+    open: require no keys; only on a loopback address. open_metrics: require no key for /metrics.
     most_body: bytes of a request body. most_events: events of a batch. longest_ranking: documents of a ranking.
         longest_id: characters of a document id, a unit, an event id or a query.
     events_per_minute: events that an address may post in a minute without a key, in each worker; 0: any number.
@@ -52,7 +68,9 @@ class Settings:
     port: Annotated[int, Field(ge=0)] = 8421
     workers: PositiveInt = 1
     secret: str | None = field(default=None, repr=False)
+    old_secrets: Annotated[tuple[str, ...], BeforeValidator(_split_secrets)] = field(default=(), repr=False)
     open: bool = False
+    open_metrics: bool = False
     most_body: PositiveInt = 2_000_000
     most_events: PositiveInt = 1000
     longest_ranking: PositiveInt = 1000
@@ -80,8 +98,20 @@ class Settings:
                 f"The service would listen on {self.host} without requiring keys; that is allowed on 127.0.0.1 only. "
                 "Leave out 'open' and create a key."
             )
-        if self.secret is not None and len(self.secret) < 16:
-            raise Invalid(f"The secret has {len(self.secret)} characters; expected at least 16 random ones.")
+        if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
+            raise Invalid(
+                f"The secret has {len(self.secret)} characters; expected at least {SHORTEST_SECRET} random ones."
+            )
+        if any(len(old) < SHORTEST_SECRET for old in self.old_secrets):
+            raise Invalid(
+                f"An old secret is shorter than {SHORTEST_SECRET} characters. Separate them by commas; write secrets "
+                "that contain commas or spaces as a JSON list."
+            )
+        if len(self.old_secrets) >= MOST_SECRETS:
+            raise Invalid(
+                f"There are {len(self.old_secrets)} old secrets; expected fewer than {MOST_SECRETS}. Drop those whose "
+                "impression ids have expired."
+            )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> "Settings":
@@ -105,6 +135,7 @@ class Settings:
     def to_environment(self) -> dict[str, str]:
         """Return the variables from which `from_environment` reads the same settings, for other processes."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["old_secrets"] = json.dumps(self.old_secrets)
         return {
             variable_of(name): ",".join(value) if isinstance(value, tuple) else str(value)
             for name, value in values.items()

@@ -16,7 +16,7 @@ from multileave.live.http.error_responses import handle_errors
 from multileave.live.http.metrics import Metrics
 from multileave.live.http.middleware import CorsForOnePath, ResponseMiddleware
 from multileave.live.http.openapi import describe
-from multileave.live.http.routes import API, experiments, keys, operations, reading, traffic
+from multileave.live.http.routes import API, audit, experiments, keys, operations, reading, traffic
 from multileave.live.pages import pages
 from multileave.live.rate_limits import RateLimit
 from multileave.live.service import Service
@@ -45,8 +45,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.event_limit = RateLimit(settings.events_per_minute)
     handle_errors(app)
     # In one flat list, with what searches wait for first: the first route that matches is taken.
-    for router in (traffic.router, reading.router, experiments.router, keys.router, operations.router, pages):
-        app.router.routes.extend(router.routes)
+    for part in (traffic, reading, experiments, keys, audit, operations):
+        app.router.routes.extend(part.router.routes)
+    app.router.routes.extend(pages.routes)
     return app
 
 
@@ -72,6 +73,8 @@ class _App(FastAPI):
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service = await anyio.to_thread.run_sync(Service, app.state.settings)
     app.state.service = service
+    for warning in service.warnings:
+        json_logging.log.warning(warning)
     try:
         async with background_tasks(service):
             yield

@@ -48,10 +48,10 @@ def _describe_dependencies(route: APIRoute, operation: dict[str, Any], models: l
     for dependency in route.dependant.dependencies:
         call = dependency.call
         if isinstance(call, Allow):
-            refused |= {401, 403}
+            refused |= {401, 403, 503}
             who = "No key, or one with the role" if call.without_key else "Requires a key with the role"
             operation["description"] = f"{operation.get('description', '')}\n\n{who} {call.role}.".strip()
-            if call.without_key or call.from_here:
+            if call.without_key:
                 operation["security"] = [{}, *operation["security"]]
         if isinstance(call, (JsonBody, EventBatch)):
             refused |= {400, 413, 415, 422}

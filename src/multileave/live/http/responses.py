@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, VerdictModel
-from multileave.live.records import Key, Receipt, RecentImpression, Traffic
+from multileave.live.records import AuditEntry, Key, Receipt, RecentImpression, Traffic
 
 TOO_FEW = "Null with fewer than two units."
 AsOf = Annotated[datetime, Field(description="All impressions before this time are counted, with their events.")]
@@ -88,6 +88,13 @@ class KeyList(BaseModel):
     """All API keys, without their texts."""
 
     keys: list[Key]
+
+
+class AuditList(BaseModel):
+    """Entries of the audit log, newest first."""
+
+    entries: list[AuditEntry]
+    next: Annotated[int | None, Field(description="The `before` of the next page; null on the last.")]
 
 
 class Deleted(BaseModel):

@@ -1,5 +1,6 @@
 """Pages: the dashboard that people read, rendered on the server; `pages` is its router."""
 
+from multileave.live.pages import administration
 from multileave.live.pages.views import pages
 
-__all__ = ["pages"]
+__all__ = ["administration", "pages"]

@@ -1,7 +1,7 @@
 """Sessions: who looks at a page, what they may do, and how forms are protected.
 
-A session is a signed cookie that stands for an API key. Forms carry a token that is tied to that cookie or, before the
-login and on an open service, to a random cookie of the visit.
+A session is a random cookie that stands for an API key; the database has its hash. Forms carry a token that follows
+from that cookie or, before the login and on an open service, from a random cookie of the visit.
 """
 
 import secrets
@@ -16,12 +16,14 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from multileave.errors import MultileaveError
+from multileave.live.actor import Actor, acting
 from multileave.live.errors import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized, Unavailable
-from multileave.live.http.auth import check_open, service_of
+from multileave.live.http.auth import check_open, look_up, service_of
 from multileave.live.http.error_responses import RETRY_AFTER
 from multileave.live.http.request_body import media_type, read_body
 from multileave.live.pages.rendering import cut, render
 from multileave.live.records import Key
+from multileave.live.scope import check_scope
 from multileave.live.service import Service
 
 SESSION = "multileave_session"
@@ -55,6 +57,11 @@ class Viewer:
     def admin(self) -> bool:
         """Whether they may change things."""
         return self.service.settings.open or (self.key is not None and self.key.role == "admin")
+
+    @property
+    def manager(self) -> bool:
+        """Whether they may change things that concern the whole service, such as keys."""
+        return self.admin and (self.key is None or self.key.experiments is None)
 
     @property
     def reader(self) -> bool:
@@ -96,13 +103,15 @@ def answer(request: Request, viewer: Viewer, template: str, *, status: int = 200
 
 
 def open_session(service: Service, response: Response, key: Key) -> None:
-    """Log in: set a signed cookie that stands for a key."""
+    """Log in: set the cookie of a new session."""
     _set(service, response, SESSION, service.access.open_session(key), round(service.settings.session_hours * 3600))
 
 
-def close_session(service: Service, response: Response) -> None:
-    """Log out: drop the cookie."""
-    _set(service, response, SESSION, "", 0)
+def close_session(viewer: Viewer, response: Response) -> None:
+    """Log out: end the session and drop its cookie."""
+    if viewer.key is not None:
+        viewer.service.access.close_session(viewer.cookie)
+    _set(viewer.service, response, SESSION, "", 0)
 
 
 def _set(service: Service, response: Response, name: str, value: str, seconds: int | None) -> None:
@@ -111,23 +120,32 @@ def _set(service: Service, response: Response, name: str, value: str, seconds: i
     )
 
 
-def _visitor(request: Request) -> Viewer:
+async def _visitor(request: Request) -> Viewer:
     service = service_of(request)
     cookie = request.cookies.get(SESSION, "")
-    key = service.access.session(cookie) if cookie else None
+    key = await look_up(request, service.access.session, cookie) if cookie else None
     if key is not None and key.role in ("read", "admin"):
-        return Viewer(service, key, cookie)
+        acting.set(Actor("session", key.number, key.name))
+        found = Viewer(service, key, cookie)
+    else:
+        acting.set(Actor("open" if service.settings.open else "visitor"))
+        found = _stranger(request)
+    request.state.viewer = found
+    return found
+
+
+def _stranger(request: Request) -> Viewer:
     visit = request.cookies.get(VISIT, "")
     if not 20 <= len(visit) <= 100:
         fresh: str | None = getattr(request.state, "fresh_visit", None)
         visit = request.state.fresh_visit = fresh or secrets.token_urlsafe(24)
-    return Viewer(service, None, visit)
+    return Viewer(service_of(request), None, visit)
 
 
 Visitor = Annotated[Viewer, Depends(_visitor)]
 
 
-def _reader(request: Request, visitor: Visitor) -> Viewer:
+async def _any_reader(request: Request, visitor: Visitor) -> Viewer:
     if visitor.service.settings.open:
         check_open(request)
     if not visitor.reader:
@@ -135,16 +153,36 @@ def _reader(request: Request, visitor: Visitor) -> Viewer:
     return visitor
 
 
+# Somebody who may look, perhaps only at some experiments: the page itself leaves out the others.
+AnyReader = Annotated[Viewer, Depends(_any_reader)]
+
+
+async def _reader(request: Request, reader: AnyReader) -> Viewer:
+    number = request.path_params.get("number")
+    check_scope(reader.key, None if number is None else str(number))
+    return reader
+
+
+# Somebody who may look at the experiment that the address names, or at the whole service if it names none.
 Reader = Annotated[Viewer, Depends(_reader)]
 
 
-def _admin(reader: Reader) -> Viewer:
+async def _admin(reader: Reader) -> Viewer:
     if not reader.admin:
         raise Forbidden("A read key cannot change anything. Log in with an admin key.")
     return reader
 
 
 Admin = Annotated[Viewer, Depends(_admin)]
+
+
+async def _manager(admin: Admin) -> Viewer:
+    check_scope(admin.key, None)
+    return admin
+
+
+# An admin without limits, for what concerns the whole service.
+Manager = Annotated[Viewer, Depends(_manager)]
 
 
 async def _form(request: Request, visitor: Visitor) -> dict[str, str]:
@@ -185,8 +223,7 @@ def _error_page(request: Request, problem: MultileaveError) -> Response:
         Unavailable.status: "Try again soon",
     }
     title = titles.get(status, "Not possible")
-    # Who asks is in the database. If that is unavailable, the page is for anybody.
-    viewer = Viewer(service_of(request), None, "") if isinstance(problem, Unavailable) else _visitor(request)
+    viewer = getattr(request.state, "viewer", None) or _stranger(request)
     response = answer(request, viewer, "error.html", status=status, title=title, message=cut(str(problem), 600))
     if status == Unavailable.status:
         response.headers.update(RETRY_AFTER)

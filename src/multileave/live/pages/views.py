@@ -6,7 +6,7 @@ A form is answered with a redirect to a page that says what was done, or with th
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -22,7 +22,9 @@ from multileave.live.pages.impressions import preference_sentence
 from multileave.live.pages.rendering import STATIC, cut, static_file
 from multileave.live.pages.sessions import (
     Admin,
+    AnyReader,
     Form,
+    Manager,
     PageRoute,
     Reader,
     Viewer,
@@ -31,7 +33,8 @@ from multileave.live.pages.sessions import (
     close_session,
     open_session,
 )
-from multileave.live.records import Look, Role
+from multileave.live.records import Look
+from multileave.live.scope import is_in_scope
 from multileave.methods import get_method
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
@@ -50,7 +53,6 @@ DONE = {
     "stopped": "Experiment stopped. Everyone sees the control's list, and nothing more is recorded.",
     "share": "Share of the traffic changed.",
     "deleted": "Draft deleted.",
-    "revoked": "Key revoked.",
 }
 FORMS = {
     "new": ("New experiment", "Create draft"),
@@ -88,7 +90,10 @@ def login(request: Request, visitor: Visitor, form: Form) -> Response:
     elif key.role == "ingest":
         error = "An ingest key cannot open pages. Use an admin or read key."
     if key is None or error is not None:
+        visitor.service.access.login_failed()
         return answer(request, visitor, "login.html", status=401, next=target, error=error)
+    if visitor.key is not None:
+        visitor.service.access.close_session(visitor.cookie)
     response = RedirectResponse(target, 303)
     open_session(visitor.service, response, key)
     return response
@@ -98,24 +103,25 @@ def login(request: Request, visitor: Visitor, form: Form) -> Response:
 def logout(visitor: Visitor, form: Form) -> Response:
     """Close the session."""
     response = RedirectResponse("/login", 303)
-    close_session(visitor.service, response)
+    close_session(visitor, response)
     return response
 
 
 @pages.get("/")
-def experiments(request: Request, reader: Reader, done: str = "") -> Response:
-    """List the experiments."""
-    return answer(request, reader, "experiments.html", experiments=reader.service.experiments(), done=DONE.get(done))
+def experiments(request: Request, reader: AnyReader, done: str = "") -> Response:
+    """List the experiments that the reader may see."""
+    found = [one for one in reader.service.experiments() if is_in_scope(reader.key, one.number)]
+    return answer(request, reader, "experiments.html", experiments=found, done=DONE.get(done))
 
 
 @pages.get("/experiments/new")
-def new(request: Request, admin: Admin) -> Response:
+def new(request: Request, admin: Manager) -> Response:
     """Show the form of a new experiment."""
     return _form(request, admin, "new", forms.texts_of())
 
 
 @pages.post("/experiments/new")
-def create(request: Request, admin: Admin, form: Form) -> Response:
+def create(request: Request, admin: Manager, form: Form) -> Response:
     """Create an experiment as a draft."""
     try:
         made = admin.service.create(forms.definition_of(form))
@@ -185,13 +191,13 @@ def edit(request: Request, admin: Admin, form: Form, asked: Experiment = Asked) 
 
 
 @pages.get("/experiments/{number:int}/clone")
-def clone_form(request: Request, admin: Admin, asked: Experiment = Asked) -> Response:
+def clone_form(request: Request, admin: Manager, asked: Experiment = Asked) -> Response:
     """Show the form of a new version of an experiment."""
     return _form(request, admin, "clone", forms.texts_of(asked.definition))
 
 
 @pages.post("/experiments/{number:int}/clone")
-def clone(request: Request, admin: Admin, form: Form, asked: Experiment = Asked) -> Response:
+def clone(request: Request, admin: Manager, form: Form, asked: Experiment = Asked) -> Response:
     """Create a new version of an experiment as a draft."""
     try:
         made = admin.service.clone(asked.number, _changes(form, asked.definition))
@@ -226,31 +232,6 @@ def delete(admin: Admin, form: Form, number: int) -> Response:
     """Delete a draft."""
     admin.service.delete_draft(number)
     return RedirectResponse("/?done=deleted", 303)
-
-
-@pages.get("/keys")
-def keys(request: Request, admin: Admin, done: str = "") -> Response:
-    """List the keys."""
-    return _keys(request, admin, done=DONE.get(done))
-
-
-@pages.post("/keys")
-def create_key(request: Request, admin: Admin, form: Form) -> Response:
-    """Create a key and show its text once."""
-    try:
-        key, text = admin.service.access.create_key(form.get("name", "").strip(), cast(Role, form.get("role", "")))
-    except MultileaveError as problem:
-        return _keys(request, admin, status=422, error=cut(str(problem), 600))
-    return _keys(request, admin, made=key, text=text)
-
-
-@pages.post("/keys/{number:int}/revoke")
-def revoke_key(admin: Admin, form: Form, number: int) -> Response:
-    """Revoke a key."""
-    if number > LARGEST_NUMBER:
-        raise NotFound("There is no key with that number.")
-    admin.service.access.revoke_key(number)
-    return RedirectResponse("/keys?done=revoked", 303)
 
 
 def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> dict[str, Any]:
@@ -314,11 +295,6 @@ def _changes(form: Mapping[str, str], definition: Definition) -> dict[str, Any]:
     """Return the settings that a form changes."""
     wanted, present = forms.definition_of(form).to_dict(), definition.to_dict()
     return {name: value for name, value in wanted.items() if value != present[name]}
-
-
-def _keys(request: Request, admin: Viewer, *, status: int = 200, **values: Any) -> Response:
-    said = {"done": None, "error": None, "made": None, "text": None, **values}
-    return answer(request, admin, "keys.html", status=status, keys=admin.service.access.keys(), **said)
 
 
 def _to(number: int, done: str) -> Response:

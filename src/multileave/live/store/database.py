@@ -7,7 +7,6 @@ other SQL are the same for all backends.
 
 import contextlib
 import logging
-import secrets as random_secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +19,14 @@ from multileave.live.errors import Contended, Invalid, Unavailable
 from multileave.live.store.addresses import reason_of, safe_address
 from multileave.live.store.circuit_breaker import CircuitBreaker
 from multileave.live.store.engines import Connection, open_engine
-from multileave.live.store.tables import secrets
+from multileave.live.store.sqlite_files import file_of
 
 __all__ = ["Connection", "Store"]
 
 SECONDS = 4.0
 SLOW_SECONDS = 60.0
 MIGRATION_SECONDS = 600.0
-LOCKS = {"migrations": 84210, "groups": 84211}
+LOCKS = {"migrations": 84210, "groups": 84211, "secrets": 84212}
 OURS = (IntegrityError, ProgrammingError, DataError, NotSupportedError)  # errors of our SQL, not of the database
 STALLED = "The database does not answer. Try again in a few seconds; sending the same request again is safe."
 UNUSABLE = "The database cannot do this now. Try again in a few seconds; sending the same request again is safe."
@@ -49,6 +48,7 @@ class Store:
         opened, self._dialect = open_engine(address, durable, seconds)
         self.engine, self._patience = opened.engine, opened.patience
         self.insert = self._dialect.insert
+        self.file = file_of(self.engine.url)  # None if the database is not one
         self._lock = threading.Lock() if self._dialect.lock is None else None
         self._writing = CircuitBreaker(lambda: self._probe(writes=True), self._recovered)
         # A database with a single writer can be read while somebody holds its lock.
@@ -95,16 +95,6 @@ class Store:
         """Raise `Unavailable` if the database does not answer."""
         with self.read() as connection:
             connection.execute(sa.select(sa.literal(1)))
-
-    def secret(self) -> str:
-        """Return the secret kept in the database, created when it is first needed."""
-        with self.write() as connection:
-            connection.execute(
-                self.insert(secrets)
-                .values(name="service", value=random_secrets.token_urlsafe(32))
-                .on_conflict_do_nothing()
-            )
-            return str(connection.execute(sa.select(secrets.c.value).where(secrets.c.name == "service")).scalar_one())
 
     def close(self) -> None:
         """Close all connections."""

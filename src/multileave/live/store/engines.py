@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError
 
 from multileave.live.errors import Invalid
 from multileave.live.store.addresses import EXPECTED, read_address, reason_of, safe_address
+from multileave.live.store.sqlite_files import create_private, file_of
 
 Connection: TypeAlias = sa.engine.Connection
 Patience: TypeAlias = Callable[[float], contextlib.AbstractContextManager[None]]
@@ -93,6 +94,7 @@ def _postgres_has_stalled(error: BaseException | None) -> bool:
 def _open_sqlite(url: URL, durable: bool, seconds: float) -> Opened:
     if url.database in (None, "", ":memory:"):
         raise Invalid("An SQLite database in memory cannot be shared by workers; expected sqlite:///FILE.")
+    create_private(file_of(url))
     options = {"timeout": seconds, "check_same_thread": False}
     engine = sa.create_engine(
         url.set(drivername="sqlite"), connect_args=options, pool_size=8, max_overflow=8, pool_timeout=seconds / 2

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from multileave.live.definition import Definition
 from multileave.live.errors import NotFound
 from multileave.live.experiment import Experiment
+from multileave.live.store.audit import latest_experiment
 from multileave.live.store.tables import experiments
 from multileave.live.store.times import from_micros, micros, now
 
@@ -33,7 +34,7 @@ def load_all(connection: Connection) -> list[Experiment]:
 
 def insert(connection: Connection, definition: Definition, version: int, parent: int | None) -> Experiment:
     """Store a new draft."""
-    row = {
+    row: dict[str, Any] = {
         "definition": json.dumps(definition.to_dict()),
         "version": version,
         "parent": parent,
@@ -41,6 +42,9 @@ def insert(connection: Connection, definition: Definition, version: int, parent:
         "start_of_slice": 0.0,
         "created": now(),
     }
+    if connection.dialect.name == "sqlite":  # it would give the number of a deleted draft again
+        last = connection.execute(sa.select(sa.func.max(experiments.c.number))).scalar_one() or 0
+        row["number"] = 1 + max(last, latest_experiment(connection))
     number = connection.execute(sa.insert(experiments).returning(experiments.c.number), [row]).scalar_one()
     return load(connection, number)
 

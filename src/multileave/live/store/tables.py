@@ -114,9 +114,37 @@ api_keys = Table(
     Column("hash", LargeBinary(32), nullable=False, unique=True),
     Column("created", BigInteger, nullable=False),
     Column("revoked", BigInteger),
+    Column("expires", BigInteger),
+    Column("experiments", Text),  # JSON of the numbers that it is limited to
+    Column("used", BigInteger),  # within a minute or so
 )
 
-secrets = Table(
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", LargeBinary(32), primary_key=True),  # of the cookie
+    Column("key", Integer, ForeignKey("api_keys.number"), nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+)
+Index("ix_sessions_key", sessions.c.key)
+
+audit = Table(  # append-only: triggers refuse changes
+    "audit",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("actor", String(16), nullable=False),
+    Column("key", Integer),
+    Column("name", Text),
+    Column("action", String(32), nullable=False),
+    Column("experiment", Integer),
+    Column("details", Text, nullable=False),  # JSON
+    sqlite_autoincrement=True,
+)
+Index("ix_audit_experiment", audit.c.experiment, audit.c.number)
+
+secrets = Table(  # the hashing keys by purpose; "service": the secret of impression ids, on Postgres without a setting
     "secrets",
     metadata,
     Column("name", String(32), primary_key=True),

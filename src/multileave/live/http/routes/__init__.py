@@ -12,7 +12,7 @@ API = "/api/v1"
 WHEN = {
     400: "The request body cannot be read.",
     401: "No key, or an unknown one.",
-    403: "The key's role does not allow this.",
+    403: "The key's role or its limit to some experiments does not allow this.",
     404: "Not found.",
     409: "Not possible in the current state.",
     413: "The request body or the batch is too large.",

@@ -7,15 +7,18 @@ from pydantic import BaseModel
 
 from multileave.live.definition import Definition
 from multileave.live.experiment import Experiment
-from multileave.live.http.auth import Allow, service_of
+from multileave.live.http.auth import Allow, key_of, service_of
 from multileave.live.http.derived_models import Changes, ExperimentAnswer, experiment_answer
 from multileave.live.http.request_body import JsonBody
 from multileave.live.http.responses import ExperimentList
 from multileave.live.http.routes import API, Number, errors
+from multileave.live.scope import is_in_scope
 
 router = APIRouter(prefix=f"{API}/experiments", tags=["experiments"])
 READ = [Depends(Allow("read"))]
+LIST = [Depends(Allow("read", scope="any"))]
 ADMIN = [Depends(Allow("admin"))]
+CLONE = [Depends(Allow("admin", scope="service"))]
 ChangesBody = Annotated[BaseModel, Depends(JsonBody(Changes))]
 Answer = dict[str, Any]
 
@@ -34,10 +37,11 @@ def create(
     return _answer(request, made)
 
 
-@router.get("", dependencies=READ, response_model=ExperimentList)
+@router.get("", dependencies=LIST, response_model=ExperimentList)
 def list_all(request: Request) -> Answer:
-    """List all experiments, newest first."""
-    return {"experiments": [_answer(request, one) for one in service_of(request).experiments()]}
+    """List all experiments, or those that the key is limited to, newest first."""
+    found = [one for one in service_of(request).experiments() if is_in_scope(key_of(request), one.number)]
+    return {"experiments": [_answer(request, one) for one in found]}
 
 
 @router.get("/{number}", dependencies=READ, responses=errors(404), response_model=ExperimentAnswer)
@@ -71,7 +75,7 @@ def stop(number: Number, request: Request) -> Answer:
 
 
 @router.post(
-    "/{number}/clone", status_code=201, dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer
+    "/{number}/clone", status_code=201, dependencies=CLONE, responses=errors(404, 409), response_model=ExperimentAnswer
 )
 def clone(number: Number, body: ChangesBody, request: Request, response: Response) -> Answer:
     """Create the next version of an experiment as a draft, with some settings changed."""

@@ -23,7 +23,8 @@ def list_keys(request: Request) -> KeyList:
 @router.post("/keys", status_code=201)
 def create_key(body: Annotated[KeyRequest, Depends(JsonBody(KeyRequest))], request: Request) -> NewKey:
     """Create a key. Its text is in this response only."""
-    key, text = service_of(request).access.create_key(body.name, body.role)
+    limits = {"expires": body.expires, "experiments": body.experiments}
+    key, text = service_of(request).access.create_key(body.name, body.role, **limits)
     return NewKey(**asdict(key), key=text)
 
 

@@ -30,12 +30,12 @@ async def readyz(request: Request) -> ServiceState:
 
 @router.get(
     "/metrics",
-    dependencies=[Depends(Allow("read", from_here=True))],
+    dependencies=[Depends(Allow("read", unless="open_metrics"))],
     response_class=Response,
     responses={200: {"description": "Metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def metrics(request: Request) -> Response:
-    """Return the metrics for Prometheus; requests from this machine need no key."""
+    """Return the metrics for Prometheus. With the setting open_metrics, no key is required."""
     service = service_of(request)
     page = request.app.state.metrics.page(service.experiments(), ready=service.ready)
     return Response(page, media_type=CONTENT_TYPE_LATEST)

@@ -38,7 +38,7 @@ async def show(
 
 @router.post(
     EVENTS,
-    dependencies=[Depends(Allow("ingest", without_key=True))],
+    dependencies=[Depends(Allow("ingest", scope="any", without_key=True))],
     response_model=EventsAnswer,
     responses=errors(429),
 )
