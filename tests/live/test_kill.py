@@ -50,7 +50,9 @@ class Searchers:
                         "unit": f"u{rng.getrandbits(16)}",
                         "salt": f"{rng.getrandbits(60)}",
                     }
-                    impression = http.post("/experiments/1/impressions", json=body).json()["impression"]
+                    impression = http.post("/experiments/1/impressions", json=body).json().get("impression")
+                    if impression is None:  # 503, or the control's list while a new process loads the method
+                        continue
                     self.impressions.append(impression)
                     places = rng.sample(range(4), rng.randrange(3))
                     sent = [{"id": f"{rng.getrandbits(60)}", "impression": impression, "position": n} for n in places]
