@@ -57,6 +57,8 @@ class Searchers:
                         time.sleep(0.02)
                         continue
                     impression = shown.json()["impression"]
+                    if impression is None:  # the control's list while a new process loads the method
+                        continue
                     self.impressions.append(impression)
                     places = rng.sample(range(4), rng.randrange(3))
                     sent = [{"id": f"{rng.getrandbits(60)}", "impression": impression, "position": n} for n in places]
