@@ -19,6 +19,7 @@ COMMANDS = [
     ["keys", "list"], ["keys", "list", "--json"], ["keys", "create", "--name", "a", "--role", "read"],
     ["keys", "revoke", "1"], ["serve", "--port", "0"], ["serve", "--port", "0", "--json"],
 ]  # fmt: skip
+WRITING = COMMANDS[2:]
 PASSWORD = "s3cr3t"
 
 
@@ -75,13 +76,26 @@ def make(kind, good, tmp_path):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("kind", ["directory", "corrupt", "truncated", "newer", "read-only", "no folder"])
+@pytest.mark.parametrize("kind", ["directory", "corrupt", "truncated", "newer", "no folder"])
 def test_a_file_that_cannot_be_used_is_one_line(capsys, good, tmp_path, command, kind):
-    said = {"newer": "newer version", "read-only": "readonly", "corrupt": "not a database"}.get(kind, "cannot be used")
+    said = {"newer": "newer version", "corrupt": "not a database"}.get(kind, "cannot be used")
     check_line(capsys, command, make(kind, good, tmp_path), said)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", WRITING, ids=" ".join)
+def test_a_file_that_is_read_only_is_one_line(capsys, good, tmp_path, command):
+    check_line(capsys, command, make("read-only", good, tmp_path), "readonly")
+
+
+def test_keys_of_a_file_that_is_read_only_or_locked_can_be_listed(capsys, good, tmp_path):
+    assert main(["keys", "list", "--json", "--db", make("read-only", good, tmp_path)]) == 0
+    holder = sqlite3.connect(good, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert main(["keys", "list", "--json", "--db", f"sqlite:///{good}"]) == 0
+    holder.close()
+
+
+@pytest.mark.parametrize("command", WRITING, ids=" ".join)
 def test_a_locked_file_is_one_line(capsys, good, command):
     holder = sqlite3.connect(good, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -154,7 +168,7 @@ def test_the_address_that_serve_announces_has_no_password(capsys):
 
     settings = Settings(database=f"postgres://u:{PASSWORD}@h/x?password={PASSWORD}")
     for as_json in (True, False):
-        _announce(settings, has_keys=False, as_json=as_json)
+        _announce(settings, (), has_keys=False, as_json=as_json)
         out = capsys.readouterr().out
         assert PASSWORD not in out
         if as_json:

@@ -240,7 +240,8 @@ def test_a_batch_may_name_more_impressions_than_a_statement_has_parameters(servi
 
     async def search():
         requests = [ShowRequest(RANKINGS, f"u{n}") for n in range(1500)]
-        return await asyncio.gather(*(service.show(number, request) for request in requests))
+        first = await asyncio.gather(*(service.show(number, request) for request in requests[:750]))
+        return first + await asyncio.gather(*(service.show(number, request) for request in requests[750:]))
 
     shown = asyncio.run(search())
     assert all(receipt.accepted for receipt in record(service, *(Event("e", s.impression, position=0) for s in shown)))

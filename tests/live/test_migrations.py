@@ -16,6 +16,7 @@ from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.live.store import database
 from multileave.live.store.database import Store
+from multileave.live.store.engines import open_engine
 from multileave.live.store.tables import events, impressions, metadata
 
 RANKINGS = {"bm25": ["a", "b", "c", "d"], "dense": ["d", "c", "b", "a"]}
@@ -55,7 +56,7 @@ def attacked(address):
         created = connection.execute(sa.select(impressions.c.created)).scalars().first()
     store.close()
     migrate(address, "0001", command.downgrade)
-    engine, _ = database._open(address, False)
+    engine = open_engine(address, durable=False, seconds=4.0)[0].engine
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         rows = [
             {

@@ -32,10 +32,11 @@ class ClientBase(ABC):
         else:
             self._record(click)
 
-    def _fall_back(self, search: Search, why: MultileaveError) -> Page:
+    def _fall_back(self, search: Search, why: Exception) -> Page:
+        reason = str(why) if isinstance(why, MultileaveError) else f"{type(why).__name__}: {why}"
         self._counters.add(fallbacks=1)
-        self._counters.warn("Showing the control's list: %s", why)
-        return search.fall_back(self._control, self._k, str(why))
+        self._counters.warn("Showing the control's list: %s", reason)
+        return search.fall_back(self._control, self._k, reason)
 
 
 class BlockingClient(ClientBase):
@@ -59,7 +60,7 @@ class BlockingClient(ClientBase):
         search = Search.checked(rankings, unit, query, page, pinned, salt)
         try:
             return self._find_page(search)
-        except MultileaveError as why:
+        except Exception as why:  # a search never fails
             return self._fall_back(search, why)
 
     def click(
@@ -84,7 +85,7 @@ class BlockingClient(ClientBase):
 
     @abstractmethod
     def _find_page(self, search: Search) -> Page:
-        """Return the page to show, or raise `MultileaveError`."""
+        """Return the page to show, or raise an error."""
 
     def __enter__(self) -> Self:
         return self

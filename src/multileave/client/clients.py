@@ -1,6 +1,7 @@
 """Clients of a service: `Client`, and `AsyncClient` for applications with an event loop."""
 
 import asyncio
+import atexit
 import os
 from collections.abc import Mapping, Sequence
 from typing import Self
@@ -10,7 +11,7 @@ from multileave.client.http import Service
 from multileave.client.outbox import Outbox, event_line
 from multileave.client.search import Click, Document, Page, Search
 from multileave.client.spill import Spill
-from multileave.errors import DataError, MultileaveError
+from multileave.errors import DataError
 
 MEGABYTE = 1 << 20
 
@@ -49,13 +50,17 @@ class ServiceClient(ClientBase):
             batch=batch,
             flush_seconds=flush_seconds,
         )
+        atexit.register(self._close)
 
     def _record(self, click: Click) -> None:
         self._outbox.put(event_line(click))
 
-    def _close(self, timeout: float) -> None:
-        self._outbox.close(timeout)
+    def _close(self, timeout: float = 5.0) -> None:
+        """Send queued events within the timeout, end the requests still under way, and spill their events."""
+        atexit.unregister(self._close)
+        self._outbox.flush(timeout)
         self._service.close()
+        self._outbox.close()
 
 
 class Client(ServiceClient, BlockingClient):
@@ -105,7 +110,7 @@ class AsyncClient(ServiceClient):
         search = Search.checked(rankings, unit, query, page, pinned, salt)
         try:
             return await self._find_page(search)
-        except MultileaveError as why:
+        except Exception as why:  # a search never fails
             return self._fall_back(search, why)
 
     async def _find_page(self, search: Search) -> Page:

@@ -5,7 +5,6 @@ at once. While the service is down, or if the queue is full, events go to the sp
 the queue, and are dropped and counted once it is full.
 """
 
-import atexit
 import enum
 import json
 import random
@@ -21,6 +20,7 @@ from multileave.client.search import Click
 from multileave.client.spill import Spill
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds
+END_SECONDS = 1.0  # until the thread ends
 PATIENCE = 3  # failed tries in a row before a batch is spilled
 
 
@@ -70,7 +70,6 @@ class Outbox:
         self._look_at = 0.0  # when to check the spill folder
         self._thread = threading.Thread(target=self._run, name="multileave-outbox", daemon=True)
         self._thread.start()
-        atexit.register(self.close)
 
     def put(self, event: bytes) -> None:
         """Queue an event; never blocks, except to write to a file if the queue is full."""
@@ -99,16 +98,12 @@ class Outbox:
         looked = self._spill is None or time.monotonic() < self._look_at or self._failures >= PATIENCE
         return not self._queue and not self._busy and looked
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Send queued events within the timeout, spill the rest, and stop."""
-        atexit.unregister(self.close)
-        if self._closing:
-            return
-        self.flush(timeout)
+    def close(self) -> None:
+        """Stop, and spill what was not sent; sending must fail at once by now."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join(timeout)
+        self._thread.join(END_SECONDS)
         with self._changed:
             rest = list(self._queue)
             self._queue.clear()

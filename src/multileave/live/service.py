@@ -5,14 +5,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from multileave.live.access import Access
-from multileave.live.aggregation import Aggregator, rules_of
+from multileave.live.aggregation import Aggregator
 from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
 from multileave.live.errors import Conflict, Invalid, NotFound, Unavailable
@@ -33,8 +31,8 @@ from multileave.live.records import (
     RecentImpression,
     Shown,
     ShowRequest,
-    Traffic,
 )
+from multileave.live.report import Report
 from multileave.live.settings import Settings
 from multileave.live.signing import open_signer
 from multileave.live.store import audit
@@ -44,54 +42,12 @@ from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
 from multileave.live.store.impressions import delete_expired, events_of, load_one, load_recent, oldest_uncounted
 from multileave.live.store.times import SECOND, from_micros, now
-from multileave.stats.health import Health
-from multileave.stats.tally.grouped_tally import GroupedTally
-from multileave.stats.verdict.verdict import Verdict
 
 BATCH = 500  # impressions deleted at once
 START_WAITS = 30.0  # seconds that a start waits for its method; usually it has been compiled since it was created
 READY_SECONDS = 1.0  # for the database to answer a readiness check
 COMPILING = "The method {} is being compiled. Try again in a few seconds."
 log = logging.getLogger("multileave.live")
-
-
-@dataclass(frozen=True)
-class Report:
-    """What an experiment says about one action.
-
-    as_of: all impressions before this time, with their events, are counted. stale: newer ones are not, since they could
-    not be added now.
-    """
-
-    experiment: Experiment
-    action: str
-    tallies: dict[str, GroupedTally]
-    as_of: datetime
-    stale: bool = False
-
-    @cached_property
-    def verdict(self) -> Verdict | None:
-        """The verdict on the action; None with fewer than two units."""
-        tally = self.tallies[self.action]
-        return tally.verdict(rules_of(self.experiment.definition)) if tally.units > 1 else None
-
-    @property
-    def health(self) -> Health | None:
-        """The health of the data; None with fewer than two units."""
-        tally = self.tallies[self.action]
-        return tally.health() if tally.units > 1 else None
-
-    @property
-    def traffic(self) -> Traffic:
-        """How much the experiment has recorded."""
-        first = next(iter(self.tallies.values()))
-        return Traffic(
-            impressions=first.impressions,
-            units=first.units,
-            events={action: tally.clicks for action, tally in self.tallies.items()},
-            without_clicks=first.evidence.without_clicks,
-            fallbacks=first.evidence.fallbacks,
-        )
 
 
 class Service:
