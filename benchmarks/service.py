@@ -315,7 +315,7 @@ async def compare(database, folder, rounds, seconds, connections, against=None):
     found = {name: {"per_second": [], "took": [], "processor": 0.0} for name in servers}
     try:
         for number in range(-1, rounds):
-            for name, (server, path) in servers.items():
+            for name, (server, path) in sorted(servers.items(), reverse=bool(number % 2)):  # no one is always first
                 used = processor_seconds(server.process.pid)
                 result = generate(server.port, path, seconds if number >= 0 else 1.0, connections, f"{number} {name}")
                 if result["wrong"]:

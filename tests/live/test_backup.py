@@ -1,5 +1,6 @@
 """A backup taken under load is one state of the database, and what is restored from it is that state."""
 
+import contextlib
 import json
 import stat
 import threading
@@ -10,6 +11,7 @@ import pytest
 from multileave.cli import main
 from multileave.errors import MultileaveError
 from multileave.live import Settings, running
+from multileave.live.service import Service
 from multileave.live.store.backup import back_up, restore
 
 DEFINITION = {"name": "backup", "rankers": ["a", "b"], "control": "a", "k": 3}
@@ -86,6 +88,19 @@ def test_a_backup_under_load_is_restored_as_one_state(address, empty_address, tm
         again = [{"id": "e", "impression": text, "position": 0} for text in first]
         assert http.post("/api/v1/events", json=again).json()["duplicates"] == 30
         assert search(http, 3) == first[3]  # the same request is the same impression
+
+
+def test_nobody_stays_logged_in_after_a_restore(address, empty_address, tmp_path):
+    with contextlib.closing(Service(Settings(database=address, secret="x" * 20))) as before:
+        key, _ = before.access.create_key("somebody", "admin")
+        cookie = before.access.open_session(key)
+        assert before.access.session(cookie) is not None
+    back_up(address, tmp_path / "copy")
+    restore(tmp_path / "copy", empty_address)
+    with contextlib.closing(Service(Settings(database=empty_address, secret="x" * 20))) as after:
+        assert after.access.session(cookie) is None
+        assert after.access.keys()[0].name == "somebody"
+        assert after.audit()[0][0].action == "restored"
 
 
 def test_restoring_overwrites_nothing(address, empty_address, tmp_path):

@@ -8,6 +8,7 @@ import typer
 from multileave.cli.keys import Json
 from multileave.cli.printing import print_json
 from multileave.cli.serve import Database
+from multileave.cli.stores import commanding, usable
 
 
 def backup(
@@ -36,8 +37,10 @@ def restore(
     from multileave.live.store.addresses import safe_address
     from multileave.live.store.backup import restore as restore_into
 
-    address = Settings.from_environment(database=db).database
-    restore_into(file, address)
+    settings = Settings.from_environment(database=db)
+    address = settings.database
+    with usable(settings), commanding():
+        restore_into(file, address)
     if as_json:
         print_json({"file": str(file), "database": safe_address(address)})
     else:

@@ -16,17 +16,24 @@ if TYPE_CHECKING:
 @contextmanager
 def opened_store(db: str | None) -> "Iterator[tuple[Store, Settings]]":
     """Open the database without the service's secret; the audit log gets the user of this machine."""
-    from multileave.live.actor import Actor, acting
     from multileave.live.settings import Settings
     from multileave.live.store.database import Store
 
     settings = Settings.from_environment(database=db)
-    with usable(settings), closing(Store(settings.database)) as store:
-        before = acting.set(Actor("command line", name=_user()))
-        try:
-            yield store, settings
-        finally:
-            acting.reset(before)
+    with usable(settings), commanding(), closing(Store(settings.database)) as store:
+        yield store, settings
+
+
+@contextmanager
+def commanding() -> Iterator[None]:
+    """Let the audit log name the user of this machine."""
+    from multileave.live.actor import Actor, acting
+
+    before = acting.set(Actor("command line", name=_user()))
+    try:
+        yield
+    finally:
+        acting.reset(before)
 
 
 @contextmanager

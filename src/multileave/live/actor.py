@@ -25,4 +25,5 @@ class Actor:
 
 
 PROGRAM = Actor("program")
+ANYBODY = Actor("open")
 acting: ContextVar[Actor] = ContextVar("acting", default=PROGRAM)

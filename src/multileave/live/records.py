@@ -24,7 +24,7 @@ Scope = Annotated[
 ]
 AuditAction = Literal[
     "created", "edited", "started", "stopped", "cloned", "deleted", "exported", "unit deleted", "key created",
-    "key revoked", "secret rotated", "login", "logout", "login failed",
+    "key revoked", "secret rotated", "restored", "login", "logout", "login failed",
 ]  # fmt: skip
 Finite = Annotated[float, WithJsonSchema({"type": ["number", "null"]}, mode="serialization")]  # null if infinite
 

@@ -8,7 +8,7 @@ import anyio.to_thread
 from fastapi import Request
 from fastapi.security import HTTPBearer
 
-from multileave.live.actor import Actor, acting
+from multileave.live.actor import ANYBODY, Actor, acting
 from multileave.live.errors import Forbidden, Unauthorized, Unavailable
 from multileave.live.records import Key, Role
 from multileave.live.scope import check_scope
@@ -49,7 +49,7 @@ class Allow(HTTPBearer):
         if settings.open:
             if not self.without_key:
                 check_open(request)
-            acting.set(Actor("open"))
+            acting.set(ANYBODY)
             return
         if self.unless is not None and getattr(settings, self.unless):
             return

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from multileave.live.errors import Invalid
+from multileave.live.store import audit, sessions
 from multileave.live.store.addresses import reason_of, safe_address, without_secrets
 from multileave.live.store.database import Store
 from multileave.live.store.engines import supported_address
@@ -60,7 +61,9 @@ def restore(source: Path, address: str) -> None:
             "--no-privileges",
             str(source),
         )
-    Store(address).close()
+    with contextlib.closing(Store(address)) as store, store.write() as connection:
+        sessions.delete_all(connection)
+        audit.record(connection, "restored")
 
 
 def _kind_of(source: Path) -> str:

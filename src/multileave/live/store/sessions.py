@@ -35,6 +35,11 @@ def delete(connection: Connection, hashed: bytes) -> bool:
     return bool(connection.execute(sa.delete(sessions).where(sessions.c.hash == hashed)).rowcount)
 
 
+def delete_all(connection: Connection) -> None:
+    """End all sessions."""
+    connection.execute(sa.delete(sessions))
+
+
 def delete_of_key(connection: Connection, key: int) -> None:
     """End all sessions of a key."""
     connection.execute(sa.delete(sessions).where(sessions.c.key == key))
