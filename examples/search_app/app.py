@@ -1,27 +1,29 @@
-"""The search site: a box, a page of results, a page per recipe. It does not show which ranker supplied a result."""
+"""The search site: a box, a page of results, a page per document. It does not show which ranker supplied a result."""
 
+import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from html import escape
-from urllib.parse import quote
+from pathlib import Path
+from urllib.parse import urlencode
 
 from engine import RANKERS, Engine
-from fastapi import Cookie, FastAPI, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import Cookie, FastAPI
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
 
 from multileave.client import Client
 
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><style>body{{font:16px/1.5 system-ui;max-width:42rem;margin:2rem auto;padding:0 1rem}}
-li{{margin:.8rem 0}} small{{color:#555;display:block}} input{{font:inherit;width:70%}}</style>
-<main><h1><a href="/">Recipes</a></h1><form action="/"><label>Search <input name="q" value="{query}"></label>
-<button>Go</button></form>{body}</main></html>"""
+EXAMPLES = ("parse json", "copy a directory", "random sample", "thread pool", "regular expression split", "shufle list")
+LONGEST_QUERY = 200
 
 
 def create_app(service: str, experiment: int, deadline: float = 0.15) -> FastAPI:
     """Return the site; `service` is the address of multileave's service, which must draw a list within `deadline`."""
     engine, client = Engine(), Client(service, experiment, control=RANKERS[0], k=10, deadline=deadline)
+    templates = Environment(loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True)
+    templates.filters["highlight"] = highlight
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -30,28 +32,38 @@ def create_app(service: str, experiment: int, deadline: float = 0.15) -> FastAPI
 
     site = FastAPI(lifespan=life)
 
-    @site.get("/", response_class=HTMLResponse)
-    def search(response: Response, q: str = "", user: str | None = Cookie(None)) -> str:
+    @site.get("/")
+    def search(q: str = "", user: str | None = Cookie(None)) -> HTMLResponse:
+        query = " ".join(q.split())[:LONGEST_QUERY]
+        if not query:
+            start = templates.get_template("start.html")
+            return HTMLResponse(start.render(query="", documents=len(engine.documents), examples=EXAMPLES))
         user = user or secrets.token_urlsafe(8)
+        results = []
+        rankings = {ranker: ranking for ranker, ranking in engine.rank(query).items() if ranking}
+        if rankings:
+            page = client.interleave(rankings, unit=user, query=query)
+            for position, name in enumerate(page.shown):
+                link = f"/doc/{name}?{urlencode({'i': page.impression or '', 'p': position})}"
+                results.append((engine.documents[name], link))
+        response = HTMLResponse(templates.get_template("results.html").render(query=query, results=results))
         response.set_cookie("user", user, max_age=10**7, httponly=True, samesite="lax")
-        rankings = engine.rank(q[:200])
-        if not any(rankings.values()):
-            return PAGE.format(title="Recipes", query=escape(q), body="<p>Nothing found.</p>" if q else "")
-        page = client.interleave(rankings, unit=user, query=q[:200])
-        items = []
-        for position, recipe in enumerate(map(engine.recipes.__getitem__, page.shown)):
-            link = f"/recipe/{recipe.id}?i={quote(page.impression or '')}&p={position}"
-            items.append(f'<li><a href="{link}">{escape(recipe.title)}</a><small>{escape(recipe.body[:110])}…</small>')
-        return PAGE.format(title=escape(q), query=escape(q), body=f"<ol>{''.join(items)}</ol>")
+        return response
 
-    @site.get("/recipe/{name}", response_class=HTMLResponse)
+    @site.get("/doc/{name}")
     def show(name: str, i: str = "", p: int = 0) -> Response:
-        recipe = engine.recipes.get(name)
-        if recipe is None:
+        document = engine.documents.get(name)
+        if document is None:
             return RedirectResponse("/")
         if i:
             client.click(i, position=p)
-        body = f"<h2>{escape(recipe.title)}</h2><p>{escape(recipe.body)}</p><p>Cooked by {recipe.cooked} people.</p>"
-        return HTMLResponse(PAGE.format(title=escape(recipe.title), query="", body=body))
+        return HTMLResponse(templates.get_template("document.html").render(query="", document=document))
 
     return site
+
+
+def highlight(text: str, query: str) -> Markup:
+    """Return a text with the words of a query marked."""
+    words = "|".join(re.escape(word) for word in query.split() if len(word) > 2)
+    parts = re.split(rf"\b((?:{words})\w*)", text, flags=re.IGNORECASE) if words else [text]
+    return Markup("").join(Markup("<mark>{}</mark>").format(p) if n % 2 else escape(p) for n, p in enumerate(parts))

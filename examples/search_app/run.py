@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx
 import uvicorn
 from app import create_app
-from engine import RANKERS
-from searchers import searcher
+from engine import RANKERS, Engine
+from needs import NEEDS
+from searchers import searcher, truth
 
 from multileave.live import Settings, running
 
@@ -44,7 +45,7 @@ def experiment(service: str) -> int:
         for found in api.get("/experiments").raise_for_status().json()["experiments"]:
             if found["status"] == "running" and found["rankers"] == list(RANKERS):
                 return int(found["number"])
-        wanted = {"name": "recipes", "rankers": list(RANKERS), "control": RANKERS[0]}
+        wanted = {"name": "documentation search", "rankers": list(RANKERS), "control": RANKERS[0]}
         number = api.post("/experiments", json=wanted).raise_for_status().json()["number"]
         api.post(f"/experiments/{number}/start").raise_for_status()
         return int(number)
@@ -59,30 +60,47 @@ def main() -> None:
     parser.add_argument("--searchers", type=int, default=0, help="number of simulated people who search")
     parser.add_argument("--deadline", type=float, default=0.15, help="seconds a search waits for the service")
     given = parser.parse_args()
-    with ExitStack() as stack, threading_event() as stop:
+    with ExitStack() as stack:
         folder = given.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
         settings = Settings(database=f"sqlite:///{folder / 'multileave.db'}", port=given.service_port, open=True)
         service = stack.enter_context(running(settings))
-        site = stack.enter_context(served(create_app(service, experiment(service), given.deadline), given.port))
-        for seed in range(given.searchers):
-            threading.Thread(target=searcher, args=(site, seed, stop), daemon=True).start()
+        number = experiment(service)
+        site = stack.enter_context(served(create_app(service, number, given.deadline), given.port))
+        stack.enter_context(people(site, given.searchers))
         print(f"Search at {site}, and see which ranker is preferred at {service}. Press Ctrl-C to stop.", flush=True)
         try:
             while True:
                 time.sleep(1.0)
         except KeyboardInterrupt:
-            print("Stopping.")
+            print(conclusion(service, number))
 
 
 @contextmanager
-def threading_event() -> Iterator[threading.Event]:
-    """Yield an event that is set on exit."""
-    event = threading.Event()
+def people(site: str, count: int) -> Iterator[None]:
+    """Let simulated people search until the end."""
+    over = threading.Event()
+    threads = [threading.Thread(target=searcher, args=(site, seed, over)) for seed in range(count)]
+    for thread in threads:
+        thread.start()
     try:
-        yield event
+        yield
     finally:
-        event.set()
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def conclusion(service: str, number: int) -> str:
+    """Return the verdict, and beside it how good the rankers are for the simulated people."""
+    found = httpx.get(f"{service}/api/v1/experiments/{number}/verdict", timeout=60.0).raise_for_status().json()
+    winner = (found["verdict"] or {}).get("winner")
+    engine = Engine()
+    known = sorted(truth({query: engine.rank(query) for query in NEEDS}).items(), key=lambda item: -item[1])
+    return (
+        f"{found['traffic']['impressions']:,} searches. Users prefer {winner or 'no ranker significantly, so far'}.\n"
+        f"Mean reciprocal rank of what the simulated people need: {', '.join(f'{r} {v:.2f}' for r, v in known)}."
+    )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import typer
 from multileave.cli.audit import audit
 from multileave.cli.backup import backup, restore
 from multileave.cli.check import check
+from multileave.cli.compare import compare
 from multileave.cli.demo import demo
 from multileave.cli.keys import keys
 from multileave.cli.methods import methods
@@ -43,6 +44,7 @@ app.command(short_help="Compare rankers of known quality with simulated users.")
 app.command(short_help="List the comparison methods and their properties.")(methods)
 app.command(short_help="Decide exactly which methods are considerate and unbiased.")(check)
 app.command(short_help="Measure how methods perform, with simulated users.")(study)
+app.command(short_help="Show where rankers differ, before any user sees them.")(compare)
 app.command(short_help="Compute how many users it takes to detect a difference.")(plan)
 app.command(short_help="Infer from a log which ranker users prefer.")(replay)
 app.command("simulate-log", short_help="Write a log of simulated users, to try things out.")(simulate_log)
