@@ -10,6 +10,8 @@ from multileave.cli.printing import impressions_bar, print_json, rounded_table, 
 if TYPE_CHECKING:
     from rich.console import Console
 
+LETTERS = {"considerate": "C", "unbiased": "U", "finds a better ranker": "F", "clone-proof": "P"}
+SOUND = 0.05  # share of pairs that may be wrong
 MOST_LISTED = 8  # rankers that fit on a line, or into a matrix
 
 
@@ -57,15 +59,17 @@ def _print_report(console: "Console", report: dict[str, Any]) -> None:
     console.print(
         f"\n[bold]Which of {settings['rankers']} rankers do users prefer?[/bold]\n"
         f"Each method shows {settings['impressions']:,} pages of {settings['k']} results to {settings['user']} users "
-        f"({settings['queries']:,} synthetic queries).\n"
+        f"in each of {runs} runs ({settings['queries']:,} synthetic queries).\n"
     )
     _print_methods(console, truth, results)
     console.print(
         "[dim]verdict after: pages until a pair of rankers differs significantly (80 % power), median over pairs.\n"
+        f"wrong pairs: share of pairs in the wrong order, after {runs * settings['impressions']:,} pages.\n"
         "quality: NDCG of these pages, relative to the mean of the rankers' own pages.\n"
-        f"error: share of pairs in the wrong order after {settings['impressions']:,} pages"
-        f"{f', mean of {runs} runs' if runs > 1 else ''}; .5 is guessing.[/dim]\n"
+        "false alarms: share of pairs that differ significantly although users click at random; 5 % by chance.\n"
+        "proved: C considerate, U unbiased, F finds a better ranker, P clone-proof (see multileave methods).[/dim]\n"
     )
+    console.print(f"{_conclusion(results)}\n")
     if settings["rankers"] <= MOST_LISTED:
         _print_preferences(console, truth, results[0])
     else:
@@ -77,32 +81,43 @@ def _print_methods(console: "Console", truth: dict[str, Any], results: list[dict
 
     table = rounded_table((), ())
     table.add_column("method", no_wrap=True, style="bold")
-    table.add_column("order found, best first")
     table.add_column("winner", no_wrap=True)
-    for name in ("verdict\nafter", "quality", "error", "µs per\npage"):
+    for name in ("verdict\nafter", "wrong\npairs", "quality", "false\nalarms", "proved", "µs per\npage"):
         table.add_column(name, justify="right", no_wrap=True)
     right = truth["order"]
-    table.add_row("truth", _spell_order(right, right), right[0], style="cyan", end_section=True)
+    table.add_row("truth", right[0], style="cyan", end_section=True)
     for result in results:
-        found, error = result["winner"] or "none", result["mean_errors"][-1]["error"]
+        found, wrong, alarms = result["winner"] or "none", result["long_run_error"], result["false_alarms"]
         table.add_row(
             escape(result["method"]),
-            _spell_order(result["order"], right),
-            f"[{'green' if found == right[0] else 'red'}]{found}[/]",
+            f"[{'green' if found == right[0] else 'red'}]{escape(found)}[/]",
             "" if result["impressions_to_verdict"] is None else f"{result['impressions_to_verdict']:,.0f}",
-            f"{100 * result['ndcg_to_mean']:.1f} %",
-            f"[{'green' if error < 0.05 else 'yellow' if error < 0.25 else 'red'}]{error:.2f}[/]",
+            f"[{'green' if wrong < SOUND else 'red'}]{100 * wrong:.0f} %[/]",
+            f"{100 * result['ndcg_to_mean']:.0f} %",
+            f"[{'green' if alarms < 2 * SOUND else 'red'}]{100 * alarms:.0f} %[/]",
+            " ".join(LETTERS[name] for name in result["guarantees"]),
             f"{result['microseconds_per_impression']:.1f}",
         )
     console.print(table)
 
 
-def _spell_order(order: list[str], right: list[str]) -> str:
-    """Return "r1 > r2 > ...", with misplaced rankers in red."""
-    spelled = [name if name == true else f"[red]{name}[/red]" for name, true in zip(order, right, strict=True)]
-    if len(spelled) > MOST_LISTED:
-        spelled = [*spelled[: MOST_LISTED - 2], "...", spelled[-1]]
-    return " > ".join(spelled)
+def _conclusion(results: list[dict[str, Any]]) -> str:
+    """Return from the figures why the recommended method is recommended, and where others are better."""
+    from multileave.methods.base import methods
+
+    ours = next(result for result in results if methods()[result["name"]].recommended)
+    unsound = [r["name"] for r in results if r["long_run_error"] >= SOUND or r["false_alarms"] >= 2 * SOUND]
+    needed = ours["impressions_to_verdict"]
+    faster = [r for r in results if needed and (r["impressions_to_verdict"] or needed) < needed]
+    sound = [
+        f"{r['name']}, whose pages are {100 * r['ndcg_to_mean']:.0f} %" for r in faster if r["name"] not in unsound
+    ]
+    words = f"Recommended: {ours['name']}, with pages of {100 * ours['ndcg_to_mean']:.0f} % quality."
+    if unsound:
+        words += f" In the long run, {' and '.join(unsound)} prefer wrong rankers or see differences that do not exist."
+    if sound:
+        words += f" Fewer pages here: {', '.join(sound)}."
+    return words
 
 
 def _print_preferences(console: "Console", truth: dict[str, Any], result: dict[str, Any]) -> None:

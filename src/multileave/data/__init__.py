@@ -12,11 +12,12 @@ from multileave.data.letor import Fold, Letor
 from multileave.data.metrics import METRICS, average_precision, dcg, ndcg, precision, reciprocal_rank
 from multileave.data.queries import QuerySet
 from multileave.data.svmlight import read
-from multileave.data.synthetic import synthetic, synthetic_fold
+from multileave.data.synthetic import search_engines, synthetic, synthetic_fold
 from multileave.data.trec import GradedTopics, fingerprint, join_runs, read_qrels, read_run, read_runs, system_names
 
 __all__ = [
     "CATALOGUE", "METRICS", "DataSet", "Fold", "GradedTopics", "Letor", "QuerySet", "available", "average_precision",
     "dcg", "fingerprint", "fold_numbers", "get_dataset", "join_runs", "load_fold", "ndcg", "precision", "read",
-    "read_qrels", "read_run", "read_runs", "reciprocal_rank", "synthetic", "synthetic_fold", "system_names",
+    "read_qrels", "read_run", "read_runs", "reciprocal_rank", "search_engines", "synthetic", "synthetic_fold",
+    "system_names",
 ]  # fmt: skip

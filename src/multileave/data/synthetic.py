@@ -13,6 +13,17 @@ from multileave.random import Seed, seed_state
 # Each grade is this much rarer than the one below, which is close to web search data.
 RARER = 0.5
 
+SHARES = (0.8, 0.12, 0.08)  # of the grades of `search_engines`
+SIGNALS = (0.9, 1.0, 0.5)  # how much a grade adds to words, meaning and popularity, whose noise has variance 1
+# The rankers of `search_engines`: name, weights of the signals, and whether it is nearly a copy of another.
+ENGINES: tuple[tuple[str, tuple[float, ...], bool], ...] = (
+    ("bm25", (1.0, 0.0, 0.0), False),
+    ("ltr", (1.0, 1.0, 0.7), False),
+    ("hybrid", (1.0, 1.0, 0.0), False),
+    ("dense", (0.0, 1.0, 0.0), False),
+    ("bm25-tuned", (1.0, 0.0, 0.0), True),
+)
+
 BLOCK = 64  # queries that are drawn at a time; the data depend on it
 DECIMALS = 6  # of features, as in LETOR
 
@@ -47,6 +58,37 @@ def synthetic(
     labels, scores = _documents(random, int(offsets[-1]), qualities, grades)
     names = [f"r{r + 1}" for r in range(len(qualities))]
     return QuerySet.from_scores(names, offsets, labels, scores, grades=grades, seed=random)
+
+
+def search_engines(*, queries: int = 1000, documents: int = 50, rankers: int = 5, seed: Seed = 0) -> QuerySet:
+    """Return synthetic queries and rankers that resemble those of a search team.
+
+    Most documents are irrelevant, and some queries are harder than others. Rankers share three signals: how well the
+    words match, how well the meaning does, and popularity. So they make similar errors, some combine others, and one
+    is nearly a copy. From the sixth on, rankers are random mixtures of the signals, every other one nearly a copy.
+
+    >>> search_engines(queries=3, rankers=3).rankers
+    ('bm25', 'ltr', 'hybrid')
+    """
+    if queries < 1 or documents < 1 or rankers < 2:
+        raise DataError(
+            f"There are {queries} queries of {documents} documents and {rankers} rankers; expected at least one query, "
+            "one document and two rankers."
+        )
+    random = np.random.default_rng(seed_state(seed).tolist())
+    total = queries * documents
+    labels = np.searchsorted(np.cumsum(SHARES)[:-1], random.random(total), side="right")
+    ease = np.repeat(random.uniform(0.4, 1.6, queries), documents)
+    signals = np.outer(labels * ease, SIGNALS) + random.standard_normal((total, len(SIGNALS)))
+    names, weights, copies = [list(column) for column in zip(*ENGINES[:rankers], strict=True)]
+    for number in range(len(names) + 1, rankers + 1):
+        is_copy = number % 2 == 1
+        names.append(f"mix{number}")
+        weights.append(weights[-1] if is_copy else tuple(random.random(len(SIGNALS))))
+        copies.append(is_copy)
+    scores = signals @ np.array(weights).T + np.where(copies, 0.15, 0.0) * random.standard_normal((total, rankers))
+    offsets = np.arange(0, total + 1, documents)
+    return QuerySet.from_scores(names, offsets, labels.astype(np.uint8), scores, grades=len(SHARES), seed=random)
 
 
 def synthetic_fold(

@@ -1,13 +1,19 @@
-"""Demo: simulated users compare rankers of known quality on made-up queries, with every method."""
+"""Demo: simulated users compare rankers of known quality on made-up queries, with every method.
 
+Methods are compiled by two processes at a time, so that the first table on a new machine takes half as long.
+"""
+
+import contextlib
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from multileave.clicks import user as preset
-from multileave.data import QuerySet, ndcg, synthetic
+from multileave.data import QuerySet, ndcg, search_engines
 from multileave.errors import DataError
 from multileave.methods.base import Method, get_method, methods
 from multileave.outcome import Floats
@@ -15,7 +21,8 @@ from multileave.study.engine import Simulation, User
 from multileave.study.power import impressions_to_verdict, quartiles, upper_pairs
 from multileave.study.scoring import best_first, binary_error, score_differences, winner
 
-QUERIES, DOCUMENTS, GRADES, PAGE = 1000, 50, 5, 10
+QUERIES, DOCUMENTS, PAGE = 1000, 50, 10
+CRITICAL = 1.96  # of |z|, beyond which a preference is significant at the level of 5 %
 MOST_RANKERS = 100
 
 Progress = Callable[[int, int, str], None]
@@ -38,12 +45,12 @@ def run_demo(
         raise DataError(f"The number of rankers is {rankers}; the demo compares 2 to {MOST_RANKERS} rankers.")
     if min(impressions, runs) < 1:
         raise DataError(f"Impressions are {impressions} and runs {runs}; both must be at least 1.")
-    clicker = preset(user, GRADES)
     able = [get_method(name) for name, cls in methods().items() if rankers <= (cls.most_rankers or rankers)]
-    data = synthetic(queries=QUERIES, documents=DOCUMENTS, rankers=rankers, grades=GRADES, seed=seed)
+    data = search_engines(queries=QUERIES, documents=DOCUMENTS, rankers=rankers, seed=seed)
+    clicker, guesser = preset(user, data.grades), preset("random", data.grades)
     scores = ndcg(data)
     truth = score_differences(scores)
-    total, done = impressions * runs * len(able), 0
+    total, done = 2 * impressions * runs * len(able), 0
 
     def step(what: str, more: int) -> None:
         nonlocal done
@@ -51,12 +58,19 @@ def run_demo(
         if progress is not None:
             progress(done, total, what)
 
-    results = [
-        _compare(
-            data, method, clicker, truth, impressions, [f"demo {seed} {method.name} {n}" for n in range(runs)], step
-        )
-        for method in able
-    ]
+    results = []
+    with _compiling_beside([method.name for method in able if method.slow_to_compile]) as beside:
+        for number, method in enumerate(sorted(able, key=lambda one: one.slow_to_compile), 1):
+            step(f"compiling {method.name}, {number} of {len(able)} (once per machine)", 0)
+            if method.slow_to_compile:
+                beside.wait()
+            Simulation(data, method, clicker, k=PAGE, seed=0).compile()
+            seeds = [f"demo {seed} {method.name} {n}" for n in range(runs)]
+            found = _compare(data, method, clicker, truth, impressions, seeds, step)
+            alarms = _false_alarms(data, method, guesser, impressions, seeds, step)
+            results.append({**found, "false_alarms": alarms, "guarantees": guarantees_of(method)})
+    order = [method.name for method in able]
+    results.sort(key=lambda result: order.index(result["name"]))
     return {
         "settings": {
             "rankers": rankers, "impressions": impressions, "runs": runs, "user": user, "seed": seed,
@@ -80,9 +94,7 @@ def _compare(
     step: Callable[[str, int], None],
 ) -> dict[str, Any]:
     """Run one method once per seed; return what the first run found, and the mean error of all runs on the way."""
-    step(f"{method.name}: compiling, once per machine", 0)
     simulations = [Simulation(data, method, user, k=PAGE, seed=seed) for seed in seeds]
-    simulations[0].compile()
     checkpoints = sorted({max(1, impressions // 100), max(1, impressions // 10), impressions})
     errors = dict.fromkeys(checkpoints, 0.0)
     seconds = 0.0
@@ -101,6 +113,7 @@ def _compare(
     needed, _, _ = quartiles(impressions_to_verdict(upper_pairs(means), upper_pairs(variances)))
     shown = float(np.mean([s.ndcg_shown for s in simulations]))
     return {
+        "name": method.name,
         "method": str(method),
         "title": method.title,
         "winner": None if best is None else data.rankers[best],
@@ -108,9 +121,59 @@ def _compare(
         "preferences": (preferences / impressions).tolist(),
         "error": binary_error(preferences, truth),
         "mean_errors": [{"impressions": count, "error": error} for count, error in errors.items()],
+        "long_run_error": binary_error(means, truth),
         "impressions_to_verdict": needed if np.isfinite(needed) else None,
         "ndcg_shown": shown,
         "ndcg_to_mean": shown / float(ndcg(data, PAGE).mean()),
         "right_winners": sum(winner(s.preferences) == best_first(truth)[0] for s in simulations),
         "microseconds_per_impression": 1e6 * seconds / (impressions * len(seeds)),
     }
+
+
+def _false_alarms(
+    data: QuerySet,
+    method: Method,
+    user: User,
+    impressions: int,
+    seeds: list[str],
+    step: Callable[[str, int], None],
+) -> float:
+    """Return the share of pairs that differ significantly although users click at random."""
+    alarms = []
+    for seed in seeds:
+        simulation = Simulation(data, method, user, k=PAGE, seed=f"random {seed}")
+        simulation.run(impressions)
+        sums, variances = upper_pairs(simulation.preferences), upper_pairs(simulation.variances)
+        alarms.append(np.abs(sums) > CRITICAL * np.sqrt(impressions * np.array(variances)))
+        step(f"{method.name}: simulating random clicks", impressions)
+    return float(np.mean(alarms))
+
+
+def guarantees_of(method: Method) -> list[str]:
+    """Return what is proved about a method, in words."""
+    found = {
+        "considerate": method.considerate,
+        "unbiased": bool(method.unbiased_lists),
+        "finds a better ranker": bool(method.pareto),
+        "clone-proof": method.clone_proof,
+    }
+    return [name for name, holds in found.items() if holds]
+
+
+@contextlib.contextmanager
+def _compiling_beside(names: list[str]) -> "Iterator[subprocess.Popen[bytes]]":
+    """Let another process compile methods into the cache on disk; what it misses is compiled when it is needed."""
+    code = f"from multileave.study.demo import compile_loops; compile_loops({names!r})"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def compile_loops(names: list[str]) -> None:
+    """Compile the simulations of methods, for processes that come later."""
+    data = search_engines(queries=1, rankers=2)
+    for name in names:
+        Simulation(data, get_method(name), preset("random", data.grades), k=PAGE, seed=0).compile()
