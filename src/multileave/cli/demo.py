@@ -109,9 +109,7 @@ def _conclusion(results: list[dict[str, Any]]) -> str:
     unsound = [r["name"] for r in results if r["long_run_error"] >= SOUND or r["false_alarms"] >= 2 * SOUND]
     needed = ours["impressions_to_verdict"]
     faster = [r for r in results if needed and (r["impressions_to_verdict"] or needed) < needed]
-    sound = [
-        f"{r['name']}, whose pages are {100 * r['ndcg_to_mean']:.0f} %" for r in faster if r["name"] not in unsound
-    ]
+    sound = [f"{r['name']} (quality {100 * r['ndcg_to_mean']:.0f} %)" for r in faster if r["name"] not in unsound]
     words = f"Recommended: {ours['name']}, with pages of {100 * ours['ndcg_to_mean']:.0f} % quality."
     if unsound:
         words += f" In the long run, {' and '.join(unsound)} prefer wrong rankers or see differences that do not exist."
