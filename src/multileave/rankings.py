@@ -7,7 +7,6 @@ a dictionary.
 import struct
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
@@ -15,8 +14,6 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from multileave.errors import RankingsError
-from multileave.impression import Ints
-from multileave.numbering import number_documents, rank_documents, table_size
 
 RankingsLike: TypeAlias = (
     "Mapping[str, Sequence[Hashable] | None] | Sequence[Sequence[Hashable]] | np.ndarray[Any, Any]"
@@ -24,23 +21,6 @@ RankingsLike: TypeAlias = (
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 D = TypeVar("D", bound=Hashable)
 LISTS = {list, tuple}
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedTops:
-    """The tops of R rankings, with documents numbered by `number_documents`.
-
-    top: int32 (R, depth), document numbers, -1 past the end of a ranking.
-    entering: int32 (depth,), how many documents some ranker places at each rank or above.
-    """
-
-    top: Ints
-    entering: Ints
-
-    @property
-    def documents(self) -> int:
-        """How many documents are numbered."""
-        return int(self.entering[-1]) if len(self.entering) else 0
 
 
 def read_rankings(
@@ -168,37 +148,6 @@ class Source:
             f"rankings[{self.names[row]!r}] lists document {document!r} twice (positions {first} and {position}); "
             "a ranking lists a document once. Remove the repeat."
         )
-
-    def number(self, depth: int, *, whole: bool) -> NumberedTops:
-        """Number the documents of the first `depth` ranks.
-
-        whole: `ranks` will be called next and checks the whole rankings; otherwise only these ranks are read, and
-        they are checked here.
-        """
-        depth = min(depth, self.longest)
-        array = self.read(self.longest if whole else depth)
-        rankers = len(array)
-        top = np.empty((depth, rankers), dtype=np.int32).T
-        entering = np.empty(depth, dtype=np.int32)
-        self.documents = np.empty(rankers * depth, dtype=np.int64)
-        slots = np.empty(table_size(rankers * depth), dtype=np.int32)
-        row = number_documents(array, self.lengths, not whole, top, entering, self.documents, slots)
-        if row >= 0:
-            raise self.repeat(row)
-        return NumberedTops(top, entering)
-
-    def ids(self, numbers: Ints) -> list[Hashable]:
-        """Return the documents of some numbers."""
-        return self.decoded(self.documents[numbers])
-
-    def ranks(self, numbers: Ints) -> Ints:
-        """Return (m, R) ranks of numbered documents, and check that no ranking repeats a document."""
-        ranks = np.empty((len(numbers), len(self.names)), dtype=np.int32)
-        slots = np.empty(table_size(self.longest), dtype=np.int64)
-        row = rank_documents(self.array, self.lengths, self.documents[numbers], ranks, slots)
-        if row >= 0:
-            raise self.repeat(row)
-        return ranks
 
 
 @lru_cache(256)

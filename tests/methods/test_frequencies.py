@@ -11,6 +11,7 @@ import multileave as ml
 from multileave.kernels import kernel
 from multileave.random import seed_state
 from multileave.rankings import read_rankings
+from numbered_rankings import NumberedRankings
 
 DRAWS = 200_000
 
@@ -37,15 +38,14 @@ def count_lists(draws, base, counts, top, entering, ranks, lengths, k, params, r
 def frequencies(method, rankings, k, seed):
     """Return how often each visible list is drawn, by the method's own kernel."""
     source = read_rankings(rankings)
-    table = source.number(method.read_depth(k, source.longest), whole=True)
-    ranks = source.ranks(np.arange(table.documents, dtype=np.int32))
+    table = NumberedRankings(source, method.read_depth(k, source.longest))
     base = table.documents
     counts = np.zeros(base**k, dtype=np.int64)
     length = k + method.beyond()
     integers, floats = method.workspace(len(rankings), table.documents, k)
     count_lists.bind(draw=method.draw_kernel)(
-        DRAWS, base, counts, table.top, table.entering, ranks, source.lengths, k, method.parameters, seed_state(seed),
-        np.empty(length, dtype=np.int32), np.empty(length, dtype=np.int32), np.zeros(2),
+        DRAWS, base, counts, table.top, table.entering, table.ranks, source.lengths, k, method.parameters,
+        seed_state(seed), np.empty(length, dtype=np.int32), np.empty(length, dtype=np.int32), np.zeros(2),
         np.empty(integers, dtype=np.int32), np.empty(floats),
     )  # fmt: skip
     found = {}
@@ -54,7 +54,7 @@ def frequencies(method, rankings, k, seed):
         for _ in range(k):
             rest, number = divmod(rest, base)
             numbers.append(number)
-        shown = tuple(source.ids(np.array(numbers[::-1], dtype=np.int32)))
+        shown = tuple(table.ids(np.array(numbers[::-1], dtype=np.int32)))
         found[shown] = int(counts[code])
     return found
 

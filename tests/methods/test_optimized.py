@@ -20,6 +20,7 @@ from multileave.methods.base import get_method, infer
 from multileave.methods.optimized import MOST_LISTS, Optimized, possible_lists, sampled_sets
 from multileave.random import seed_state
 from multileave.rankings import read_rankings
+from numbered_rankings import NumberedRankings
 
 ABC = list(itertools.permutations("ABC"))
 ALL = Optimized(samples="all")
@@ -28,19 +29,18 @@ ALL = Optimized(samples="all")
 def solve(method, rankings, k, seed=0):
     """Return what the draw kernel leaves in its scratch, {list: probability}, and what it drew and reported."""
     source = read_rankings(rankings)
-    table = source.number(method.read_depth(k, int(source.lengths.max())), whole=True)
-    ranks = source.ranks(np.arange(table.documents, dtype=np.int32))
+    table = NumberedRankings(source, method.read_depth(k, source.longest))
     integers, floats = method.workspace(len(rankings), table.documents, k)
     work_i, work_f = np.full(integers, 77, dtype=np.int32), np.full(floats, np.nan)
     shown, note, stat = np.empty(k, dtype=np.int32), np.zeros(k, dtype=np.int32), np.zeros(2)
     m = method.draw_kernel(
-        table.top, table.entering, ranks, source.lengths, k, method.parameters, seed_state(seed),
+        table.top, table.entering, table.ranks, source.lengths, k, method.parameters, seed_state(seed),
         shown, note, stat, work_i, work_f,
     )  # fmt: skip
     count = int(stat[1])
-    lists = [tuple(source.ids(row)) for row in work_i[: count * m].reshape(count, m)]
+    lists = [tuple(table.ids(row)) for row in work_i[: count * m].reshape(count, m)]
     assert len(set(lists)) == count
-    return dict(zip(lists, work_f[:count].tolist(), strict=True)), tuple(source.ids(shown[:m])), stat
+    return dict(zip(lists, work_f[:count].tolist(), strict=True)), tuple(table.ids(shown[:m])), stat
 
 
 def assert_kernel_is_exact(method, rankings, k, tolerance=1e-9):

@@ -14,6 +14,7 @@ from multileave.rankings import read_rankings
 from multileave.study import Simulation, best_first, binary_error, score_differences, winner
 from multileave.study.engine import pack
 from multileave.study.sums import ADDING, products
+from numbered_rankings import NumberedRankings
 
 VARIANTS = [
     "dpm(depth='linear')",
@@ -42,17 +43,16 @@ def step_by_step(
     for impression_number in range(impressions):
         labels, rankings = data.query(int(below(rng, len(data))))
         source = read_rankings(rankings)
-        table = source.number(method.read_depth(k, len(labels)), whole=True)
-        everything = source.ranks(np.arange(table.documents, dtype=np.int32))
+        table = NumberedRankings(source, method.read_depth(k, len(labels)))
         drawn = np.zeros(k + method.beyond(), dtype=np.int32)
         note = np.zeros(k + method.beyond(), dtype=np.int32)
         integers, floats = method.workspace(rankers, table.documents, k)
         m = method.draw_kernel(
-            table.top, table.entering, everything if method.draw_reads_ranks else everything[:0], source.lengths, k,
+            table.top, table.entering, table.ranks if method.draw_reads_ranks else table.ranks[:0], source.lengths, k,
             method.parameters, rng, drawn, note, np.zeros(2), np.zeros(integers, dtype=np.int32), np.zeros(floats),
         )  # fmt: skip
         drawn = drawn[:m]
-        documents = source.ids(drawn)
+        documents = table.ids(drawn)
         dcg, best = (
             sum((2.0**label - 1) / np.log2(rank + 1) for rank, label in enumerate(page[:k], 1))
             for page in (labels[documents].astype(int), np.sort(labels)[::-1].astype(int))
@@ -62,7 +62,7 @@ def step_by_step(
         cascade_clicks(labels[documents], min(k, m), model.parameters, rng, clicks)
         impression = Impression(
             data.rankers, method.spelled, k, tuple(documents[:k]), tuple(documents[k:]), (), source.lengths,
-            everything[drawn] if method.keeps_ranks else everything[:0], note[: m if method.keeps_note else 0], (),
+            table.ranks[drawn] if method.keeps_ranks else table.ranks[:0], note[: m if method.keeps_note else 0], (),
         )  # fmt: skip
         totals[impression_number + 1] = totals[impression_number] + method.infer(impression, clicks).preferences
     return totals[1:], rng, pages
@@ -122,11 +122,10 @@ def test_what_is_packed_is_what_the_api_reads() -> None:
     for q, (at, row) in enumerate(packed.starts.tolist()):
         labels, rankings = data.query(q)
         source = read_rankings(rankings)
-        table = source.number(method.read_depth(4, len(labels)), whole=True)
-        numbers = np.arange(table.documents, dtype=np.int32)
+        table = NumberedRankings(source, method.read_depth(4, len(labels)))
         depth = table.top.shape[1]
-        block = [depth, table.documents, *table.entering, *labels[source.ids(numbers)]]
-        rows = [source.lengths, *table.top.T, *source.ranks(numbers)]
+        block = [depth, table.documents, *table.entering, *labels[table.source.decoded(table.codes)]]
+        rows = [source.lengths, *table.top.T, *table.ranks]
         assert packed.blocks[at : at + len(block)].tolist() == block
         assert np.array_equal(packed.rows[row : row + len(rows)], rows)
         most = max(most, table.documents)

@@ -165,7 +165,7 @@ def test_settings_command_and_version_are_on_the_page() -> None:
         page_of(
             grid(),
             {"title": "My study", "methods": ["tdm", "ppm"], "own": {"me": {"click": [0, 1]}}, "data": None, "k": 10},
-            command="multileave study --runs 5",
+            command=["multileave", "study", "--runs", "5"],
         )
     )
     for shown in ("My study", "tdm, ppm", '{"me": {"click": [0, 1]}}', "multileave study --runs 5", __version__):
@@ -173,16 +173,16 @@ def test_settings_command_and_version_are_on_the_page() -> None:
     assert "title" not in [word.strip() for word in page.words]  # it is the heading, and no setting
 
 
-def test_a_command_given_in_parts_is_quoted_for_the_shell(tmp_path: Path) -> None:
+def test_a_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    write_report(grid(), {"command": ["multileave", "study", "--data", "my data"]}, tmp_path)
+    write_report(grid(), {}, tmp_path, command=["multileave", "study", "--data", "my data"])
     assert "multileave study --data 'my data'" in Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
 
 
 def test_nothing_from_outside_becomes_markup() -> None:
     results = grid((HOSTILE, "ppm"), HOSTILE + "d", HOSTILE + "u")
-    plain = page_of(grid(), {"a": "b"}, command="c")
-    text = page_of(results, {HOSTILE: [HOSTILE], "x": {HOSTILE: HOSTILE}, "title": HOSTILE}, command=HOSTILE)
+    plain = page_of(grid(), {"a": "b"}, command=["c"])
+    text = page_of(results, {HOSTILE: [HOSTILE], "x": {HOSTILE: HOSTILE}, "title": HOSTILE}, command=[HOSTILE])
     page = Page(text)
     assert page.open == []
     assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(plain).tags}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.loading import Load, load
-from multileave.cli.printing import print_json, progress, table_console
+from multileave.cli.printing import print_json, progress, rounded_table, table_console
 
 if TYPE_CHECKING:
     from multileave.theory import Finding, Report
@@ -93,13 +93,11 @@ def _progress() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
 
 
 def _print_table(reports: "list[Report]") -> None:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     first = reports[0]
     console = table_console()
-    table = Table(box=box.ROUNDED, show_lines=True)
+    table = rounded_table(show_lines=True)
     table.add_column("method", no_wrap=True, style="bold")
     for name in ("considerate", "unbiased", f"Pareto, {first.user} clicks", "clone-proof"):
         table.add_column(name, overflow="fold", ratio=1)

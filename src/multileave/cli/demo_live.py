@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from multileave.cli.printing import print_json
+from multileave.cli.printing import print_json, rounded_table, table_console
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
@@ -183,12 +183,10 @@ def _shown(*, enabled: bool) -> Iterator[Callable[[_Traffic], None]]:
 
 
 def _table(answer: dict[str, Any]) -> "Table":
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     verdict, traffic = answer["verdict"], answer["traffic"]
-    table = Table(box=box.ROUNDED, caption=escape(verdict["sentence"]) if verdict else "", caption_justify="left")
+    table = rounded_table(caption=escape(verdict["sentence"]) if verdict else "", caption_justify="left")
     table.title = f"{traffic['impressions']:,} pages, {traffic['units']:,} users, {traffic['events']['click']:,} clicks"
     for column in ("pair", "preference per page", "confidence interval"):
         table.add_column(column, justify="right" if "per" in column else "left", no_wrap=True)
@@ -204,8 +202,6 @@ def _table(answer: dict[str, Any]) -> "Table":
 
 
 def _print(report: dict[str, Any]) -> None:
-    from multileave.cli.printing import table_console
-
     if report["verdict"] is None:
         typer.echo("Too few searches for a verdict. Run it longer with --seconds.")
         return

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multileave.cli.printing import print_json, table_console
+from multileave.cli.printing import print_json, rounded_table, table_console
 
 if TYPE_CHECKING:
     from multileave.methods.base import Method
@@ -52,11 +52,9 @@ def _yes(holds: bool) -> str:
 
 
 def _print_table(described: list[dict[str, Any]]) -> None:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=box.ROUNDED, show_lines=True)
+    table = rounded_table(show_lines=True)
     table.add_column("method", ratio=5)
     table.add_column("properties", no_wrap=True)
     table.add_column("fidelity", ratio=4)

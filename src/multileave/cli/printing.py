@@ -25,13 +25,16 @@ def table_console() -> "Console":
     return console
 
 
-def rounded_table(left: Sequence[str], right: Sequence[str] = (), *, title: str | None = None) -> "Table":
-    """Return an empty table with left-aligned and right-aligned columns, whose headings are plain text."""
+def rounded_table(left: Sequence[str] = (), right: Sequence[str] = (), **options: Any) -> "Table":
+    """Return an empty table with left-aligned and right-aligned columns, whose headings are plain text.
+
+    options: Rich's, such as a title.
+    """
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=box.ROUNDED, title=title)
+    table = Table(box=box.ROUNDED, **options)
     for name in left:
         table.add_column(escape(name), no_wrap=True)
     for name in right:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.loading import Load, load
-from multileave.cli.printing import print_json, progress, table_console
+from multileave.cli.printing import print_json, progress, rounded_table, table_console
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
@@ -193,25 +193,17 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield step
 
 
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
-
-
-def _heading(comparison: "Comparison") -> str:
-    return f"{comparison.action}, {comparison.method.partition('(')[0]}, {len(comparison.tally.rankers)} rankers"
-
-
-def _print_health(console: "Console", judged: "list[tuple[str, Health]]") -> None:
+def _print_health(console: "Console", judged: "list[tuple[Comparison, Health]]") -> None:
     """Print the health of all comparisons side by side."""
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     if not judged:
         return
-    table = Table(box=box.ROUNDED, title="Health", title_justify="left", title_style="bold")
+    table = rounded_table(title="Health", title_justify="left", title_style="bold")
     table.add_column("")
-    for heading, _ in judged:
+    for comparison, _ in judged:
+        name = comparison.method.partition("(")[0]
+        heading = f"{comparison.action}, {name}, {len(comparison.tally.rankers)} rankers"
         table.add_column(escape(heading), justify="right")
     for words, figure in HEALTH:
         cells = [figure(health) for _, health in judged]
@@ -244,13 +236,12 @@ HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
 
 
 def _print_report(console: "Console", found: "Replay") -> None:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     counts: Any = found.counts
+    files = "1 file" if found.files == 1 else f"{found.files:,} files"
     console.print(
-        f"\n[bold]{counts.inferred:,} impressions inferred[/bold] from {counts.rows:,} rows in {_files(found.files)}; "
+        f"\n[bold]{counts.inferred:,} impressions inferred[/bold] from {counts.rows:,} rows in {files}; "
         f"{counts.counted_clicks:,} of {counts.clicks:,} clicks counted.\n"
     )
     judged = [(comparison, comparison.verdict) for comparison in found.comparisons]
@@ -260,12 +251,12 @@ def _print_report(console: "Console", found: "Replay") -> None:
         console.print(f"[bold]{escape(comparison.action)}[/bold] ({escape(comparison.method)}): {escape(said)}")
         for warning in () if verdict is None else verdict.warnings:
             console.print(f"  [yellow]warning:[/yellow] {escape(warning)}")
-    _print_health(console, [(_heading(c), v.health) for c, v in judged if v is not None and v.health is not None])
+    _print_health(console, [(c, v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
         console.print("No impression of the log can be inferred.")
     rows = [(words, count) for name, words in WORDS.items() if (count := getattr(counts, name))]
     if rows:
-        table = Table(box=box.ROUNDED, show_header=False)
+        table = rounded_table(show_header=False)
         table.add_column(justify="right")
         table.add_column()
         for words, count in rows:

@@ -103,7 +103,10 @@ def read_run(path: str | Path) -> dict[str, list[str]]:
         if math.isnan(found.score):
             raise DataError(f"{path}, line {number}: the score is not a number.")
         documents[found.doc_id] = found.score
-    return {topic: _best_first(documents) for topic, documents in scores.items()}
+    return {
+        topic: sorted(documents, key=lambda document: (documents[document], document), reverse=True)
+        for topic, documents in scores.items()
+    }
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
@@ -240,10 +243,6 @@ def _parsed(path: str | Path, reader: str, expected: str) -> Iterator[tuple[int,
         raise _unreadable(path, error) from error
     if found is None:
         raise DataError(f"{path} is empty; expected lines of {expected}.")
-
-
-def _best_first(scores: Mapping[str, float]) -> list[str]:
-    return sorted(scores, key=lambda document: (scores[document], document), reverse=True)
 
 
 def _stem(path: str | Path) -> str:

@@ -4,12 +4,12 @@ A team draft is its page and the team of each result. With the rankers' own list
 and `rpm` infers more from it than clicks by team: `multileave replay --method rpm`.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from multileave.errors import ImpressionError, nearest
-from multileave.impression import ABSENT, Impression
+from multileave.impression import ABSENT, Impression, Ints
 from multileave.methods.team_draft import TeamDraft
 
 
@@ -46,15 +46,14 @@ def team_draft_impression(
         raise ImpressionError(
             f"Document {lost[0]!r} is on the page but in no ranking. Log the rankings that the page was drawn from."
         )
-    return Impression(
-        names,
-        TeamDraft().spelled,
-        len(shown),
-        tuple(shown),
-        (),
-        (),
-        np.array([len(ranking) for ranking in rankings.values()], dtype=np.int32),
-        ranks.reshape(len(shown), len(names)),
-        np.array([-1 if team is None else names.index(team) for team in teams], dtype=np.int32),
-        (),
-    )
+    lengths = np.array([len(ranking) for ranking in rankings.values()], dtype=np.int32)
+    return drafted_page(names, shown, teams, lengths, ranks.reshape(len(shown), len(names)))
+
+
+def drafted_page(
+    rankers: Sequence[str], shown: Sequence[Hashable], teams: Iterable[str | None], lengths: Ints, ranks: Ints
+) -> Impression:
+    """Return the impression of a team draft; lengths and ranks as in `Impression`."""
+    note = np.array([-1 if team is None else rankers.index(team) for team in teams], dtype=np.int32)
+    method = TeamDraft().spelled
+    return Impression(tuple(rankers), method, len(shown), tuple(shown), (), (), lengths, ranks, note, ())

@@ -21,7 +21,8 @@ DuckDB joins queries and events out of core; each query becomes a row of our own
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -32,15 +33,14 @@ import pyarrow as pa
 
 from multileave.errors import DataError
 from multileave.impression import Impression
-from multileave.integrations.team_drafts import team_draft_impression
+from multileave.integrations.team_drafts import drafted_page, team_draft_impression
 from multileave.integrations.ubi import Ubi, attributes_of, line_files, ordinal_of, query_fields, time_of, unwrapped
 from multileave.log import JOINED, document_text, to_row, write_parquet
 from multileave.log.reader import RowError, id_text, read_click, read_time
-from multileave.methods.team_draft import TeamDraft
 from multileave.replay.engine import Progress, replay
 from multileave.replay.inferring.credit import MOST_DRAWN
 from multileave.replay.reading.click_join import create_table, open_database, stream
-from multileave.replay.reading.files import LogFile, Part, Paths, parts
+from multileave.replay.reading.files import LogFile, Paths, parts
 from multileave.replay.reading.parts import load_lines
 from multileave.replay.reading.preparing import CLICK_ROWS
 from multileave.replay.report import Counts, Quarantine, Replay, quarantine_entry
@@ -82,13 +82,20 @@ def replay_team_draft(
     options: those of `multileave.replay.replay`. A repeated query is left out.
     """
     asked, told = line_files(queries, filesystem), line_files(events, filesystem)
-    counts = Counts()
     progress = progress or (lambda what, done, total: None)
     with Quarantine(quarantine) as wrong, tempfile.TemporaryDirectory(prefix="multileave-") as folder:
         database = open_database(folder, memory=memory, threads=workers or os.cpu_count() or 1)
         try:
-            create_table(database, "events", EVENTS, _read_events(told, wrong, counts, progress))
-            create_table(database, "queries", QUERIES, _read_queries(asked, unit, wrong, counts, progress))
+            clicks, rows = Counter[str](), Counter[str]()
+            events_read = _read("events", told, _event, EVENTS, wrong, progress, clicks)
+            create_table(database, "events", EVENTS, events_read)
+            queries_read = _read("queries", asked, partial(_query, unit), QUERIES, wrong, progress, rows)
+            create_table(database, "queries", QUERIES, queries_read)
+            counts = Counts(
+                rows["rows"], filtered=rows["filtered"], malformed=rows["malformed"], clicks=clicks["rows"],
+                unused_clicks=clicks["filtered"], malformed_clicks=clicks["malformed"],
+                lost_parts=rows["lost"] + clicks["lost"],
+            )  # fmt: skip
             pages = _Pages(database, wrong, counts)
             log = os.path.join(folder, "log.parquet")
             progress("joining", 0, 0)
@@ -102,39 +109,27 @@ def replay_team_draft(
         return replace(found, counts=counts, files=files, **wrong.results())
 
 
-def _read_events(
-    files: list[LogFile], wrong: Quarantine, counts: Counts, progress: Progress
+def _read(
+    what: str,
+    files: list[LogFile],
+    read: Callable[[str, Mapping[str, Any]], dict[str, Any] | None],
+    schema: pa.Schema,
+    wrong: Quarantine,
+    progress: Progress,
+    found: Counter[str],
 ) -> Iterator[pa.RecordBatch]:
-    for part in _parts(files, "reading events", progress):
-        loaded = load_lines(part, _event, EVENTS)
-        counts.clicks += loaded.rows
-        counts.unused_clicks += loaded.filtered
-        counts.lost_parts += len(loaded.lost)
-        counts.malformed_clicks += wrong.add(loaded.entries(part))
-        yield from loaded.batches
-
-
-def _read_queries(
-    files: list[LogFile], unit: str | None, wrong: Quarantine, counts: Counts, progress: Progress
-) -> Iterator[pa.RecordBatch]:
-    for part in _parts(files, "reading queries", progress):
-        loaded = load_lines(part, partial(_query, part.file.path, unit), QUERIES)
-        counts.rows += loaded.rows
-        counts.filtered += loaded.filtered
-        counts.lost_parts += len(loaded.lost)
-        counts.malformed += wrong.add(loaded.entries(part))
-        yield from loaded.batches
-
-
-def _parts(files: list[LogFile], what: str, progress: Progress) -> Iterator[Part]:
+    """Yield rows of a schema; found: counts the rows, and those filtered out, malformed and lost."""
     done, total = 0, sum(file.size for file in files)
     for part in parts(files):
-        progress(what, done, total)
+        progress(f"reading {what}", done, total)
         done = min(done + part.size, total)
-        yield part
+        loaded = load_lines(part, partial(read, part.file.path), schema)
+        malformed = wrong.add(loaded.entries(part))
+        found.update(rows=loaded.rows, filtered=loaded.filtered, lost=len(loaded.lost), malformed=malformed)
+        yield from loaded.batches
 
 
-def _query(file: str, unit: str | None, raw: Mapping[str, Any]) -> dict[str, Any] | None:
+def _query(unit: str | None, file: str, raw: Mapping[str, Any]) -> dict[str, Any] | None:
     row = unwrapped(raw)
     if "action_name" in row or not ("query_id" in row or "user_query" in row):
         return None
@@ -168,7 +163,7 @@ def _page(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> str | None:
     return json.dumps({"rankings": lists, "shown": shown, "teams": page["teams"]})
 
 
-def _event(raw: Mapping[str, Any]) -> dict[str, Any] | None:
+def _event(file: str, raw: Mapping[str, Any]) -> dict[str, Any] | None:
     row = unwrapped(raw)
     if "action_name" not in row:
         return None
@@ -272,15 +267,5 @@ def _impression(query: dict[str, Any], events: list[dict[str, Any]], rankers: li
         teams[document] = teams.get(document) or ranker
     if len(teams) > MOST_DRAWN:
         raise RowError(f"Events of the query name {len(teams):,} documents; expected at most {MOST_DRAWN:,}.")
-    return Impression(
-        tuple(rankers),
-        TeamDraft().spelled,
-        len(teams),
-        tuple(teams),
-        (),
-        (),
-        np.full(len(rankers), max(len(teams), 1), dtype=np.int32),  # unknown, but not 0
-        np.zeros((0, len(rankers)), dtype=np.int32),
-        np.array([-1 if team is None else rankers.index(team) for team in teams.values()], dtype=np.int32),
-        (),
-    )
+    lengths = np.full(len(rankers), max(len(teams), 1), dtype=np.int32)  # unknown, but not 0
+    return drafted_page(rankers, list(teams), teams.values(), lengths, np.zeros((0, len(rankers)), dtype=np.int32))

@@ -117,13 +117,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values that JSON can hold."""
         return {
-            "effect": self.effect,
-            "units": self.units,
-            "impressions": self.impressions,
-            "confidence": self.confidence,
-            "power": self.power,
-            "interval": self.interval,
-            "comparisons": self.comparisons,
+            **{name: value for name, value in vars(self).items() if name != "design"},
             "impressions_per_unit": self.design.impressions,
             "deviation": self.design.deviation,
             "curve": [{"units": units, "power": chance} for units, chance in self.curve()],

@@ -5,7 +5,8 @@ notebook shows and `save` writes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,7 @@ def forest(verdict: Verdict) -> "Figure":
             f"There are {len(pairs)} pairs; a forest plot holds at most {MOST_PAIRS}. Use `matrix`, or fewer rankers."
         )
     pairs.sort(key=lambda pair: pair.preference)
-    with _style():
-        figure = _figure(6.6, 0.95 + 0.26 * len(pairs))
-        axes: Axes = figure.subplots()
+    with _drawing(6.6, 0.95 + 0.26 * len(pairs)) as (figure, axes):
         for y, pair in enumerate(pairs):
             colour = SIGNIFICANT if pair.significant else OPEN
             axes.plot([pair.low, pair.high], [y, y], color=colour, lw=1.6, solid_capstyle="butt")
@@ -51,7 +50,7 @@ def forest(verdict: Verdict) -> "Figure":
         axes.axvline(0.0, color=GREY, lw=0.8)
         axes.set_yticks(range(len(pairs)), [f"{upper} over {lower}" for upper, lower in (p.rankers for p in pairs)])
         axes.set_ylim(-0.7, len(pairs) - 0.3)
-        axes.set_xlabel(_scale(verdict))
+        axes.set_xlabel(f"mean preference per impression, {100 * verdict.confidence:g} % intervals")
         axes.set_title(_title(verdict, "filled: significant"), loc="left", fontsize=9.0)
         _bare(axes)
         axes.tick_params(axis="y", length=0)
@@ -66,9 +65,7 @@ def matrix(verdict: Verdict) -> "Figure":
     limit = float(np.abs(values).max()) or 1.0
     decimals = max(0, 2 - math.floor(math.log10(limit)) - 1)
     size = len(names)
-    with _style():
-        figure = _figure(1.9 + 0.52 * size, 1.5 + 0.42 * size)
-        axes: Axes = figure.subplots()
+    with _drawing(1.9 + 0.52 * size, 1.5 + 0.42 * size) as (figure, axes):
         drawn = np.where(np.eye(size, dtype=bool), np.nan, values)
         image = axes.imshow(drawn, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")
         for n in range(size):
@@ -101,9 +98,7 @@ def over_time(verdicts: Sequence[Verdict], first: str, second: str) -> "Figure":
         raise TallyError(f"There are {len(verdicts)} verdicts; a curve over time needs two or more, one per look.")
     pairs = [verdict.pair(first, second) for verdict in verdicts]
     shown = [verdict.impressions for verdict in verdicts]
-    with _style():
-        figure = _figure(6.6, 3.2)
-        axes: Axes = figure.subplots()
+    with _drawing(6.6, 3.2) as (figure, axes):
         low, high = ([getattr(pair, name) for pair in pairs] for name in ("low", "high"))
         axes.fill_between(shown, low, high, color=BAND, alpha=0.35, lw=0)
         axes.plot(shown, [pair.preference for pair in pairs], color=SIGNIFICANT, lw=1.4)
@@ -131,9 +126,7 @@ def over_time(verdicts: Sequence[Verdict], first: str, second: str) -> "Figure":
 def power_curve(plan: Plan) -> "Figure":
     """Return the power to detect the difference, over the number of users."""
     points = plan.curve()
-    with _style():
-        figure = _figure(5.6, 3.4)
-        axes: Axes = figure.subplots()
+    with _drawing(5.6, 3.4) as (figure, axes):
         axes.plot([units for units, _ in points], [chance for _, chance in points], color=SIGNIFICANT, lw=1.6)
         axes.plot([plan.units], [plan.power], "o", color="#D55E00", ms=5)
         axes.plot(
@@ -164,40 +157,36 @@ def power_curve(plan: Plan) -> "Figure":
 
 def save(figure: "Figure", path: str | Path) -> Path:
     """Write a figure as .png, .pdf or .svg, by the suffix, without a date."""
+    import matplotlib
+
     target = Path(path)
     if target.suffix not in (".png", ".pdf", ".svg"):
         raise TallyError(f"A figure cannot be written to {str(target)!r}. Choose a name ending in .png, .pdf or .svg.")
     metadata: dict[str, Any] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}[target.suffix]
     try:
-        with _style():
+        with matplotlib.rc_context(STYLE):
             figure.savefig(target, dpi=160, metadata=metadata)
     except OSError as error:
         raise TallyError(f"{target} cannot be written: {error.strerror}. Choose another path.") from error
     return target
 
 
-def _figure(width: float, height: float) -> "Figure":
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _style() -> Any:
+@contextmanager
+def _drawing(width: float, height: float) -> "Iterator[tuple[Figure, Axes]]":
+    """Yield an empty figure and its axes, to be drawn on in our style."""
     try:
         import matplotlib
-        import matplotlib.figure
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("Figures need Matplotlib, which is missing: pip install 'multileave[stats]'") from error
-    return matplotlib.rc_context(STYLE)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots()
 
 
 def _bare(axes: "Axes") -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-
-
-def _scale(verdict: Verdict) -> str:
-    return f"mean preference per impression, {100 * verdict.confidence:g} % intervals"
 
 
 def _title(verdict: Verdict, *more: str) -> str:

@@ -45,7 +45,7 @@ def write_report(
     out: Path | str,
     *,
     against: str = "ppm",
-    command: Sequence[str] | str | None = None,
+    command: Sequence[str] = (),
     compared: RunComparison | None = None,
     base: str = BASE,
     power: float = POWER,
@@ -55,7 +55,7 @@ def write_report(
 
     results: those of one study. settings: shown on the page.
     against: of the significance tests, see `multileave.study.tables.make_tables`.
-    command: the command line of the study, by default settings["command"].
+    command: the command line of the study, in parts.
     compared: the comparison of run files, whose table and verdicts come first.
     base, power, level: of impressions to a verdict, see `multileave.study.summaries.summarise`.
 
@@ -115,8 +115,6 @@ def write_report(
         pictures[rankers] = [
             Picture(save(figure, "svg"), float(figure.get_figwidth()), *words[name]) for name, figure in figures.items()
         ]
-    if command is None:
-        command = settings.get("command")
     write("index.html", html_page(tables, pictures, summaries, settings, command=command, verdicts=verdicts))
     return written
 
@@ -127,7 +125,7 @@ def html_page(
     summaries: Sequence[Summary],
     settings: Mapping[str, Any],
     *,
-    command: Sequence[str] | str | None = None,
+    command: Sequence[str] = (),
     verdicts: Mapping[str, Verdict] | None = None,
 ) -> str:
     """Return the page as one HTML document, with tables and pictures grouped by number of rankers."""
@@ -150,8 +148,8 @@ def html_page(
         pictures=pictures,
         marks=MARKS,
         floor=FLOOR,
-        command=command if isinstance(command, str) else shlex.join(map(str, command or ())),
-        settings={key: value for key, value in settings.items() if key not in ("title", "command")},
+        command=shlex.join(command),
+        settings={key: value for key, value in settings.items() if key != "title"},
     )
 
 

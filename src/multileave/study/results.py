@@ -18,9 +18,6 @@ import numpy as np
 from multileave.data import CATALOGUE
 from multileave.errors import DataError
 
-# Fields missing from files of earlier versions.
-LATER = frozenset({"preferences", "variances", "dcg_shown", "ndcg_shown", "ndcg_rankers"})
-
 Key = TypeVar("Key")
 
 
@@ -39,9 +36,9 @@ class RunResult:
     seconds: how long the simulation took.
     other: errors at each checkpoint against further truths, by name.
     preferences, variances: the mean and variance of an impression's preference for each pair of rankers, n before m;
-        empty in results of earlier versions.
+        empty if unknown.
     dcg_shown, ndcg_shown: of the pages that users saw. ndcg_rankers: NDCG of each ranker's own pages at the same
-        cutoff, on the same queries. NaN or empty in results of earlier versions.
+        cutoff, on the same queries. NaN or empty if unknown.
     """
 
     dataset: str
@@ -99,8 +96,7 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary that is safe for JSON; numbers that are not finite become None."""
-        found: dict[str, Any] = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
-        return found
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "RunResult":
@@ -108,8 +104,8 @@ class RunResult:
         if not isinstance(document, Mapping):
             raise DataError(f"Found {type(document).__name__}; expected an object with the fields of one run.")
         known = {f.name for f in fields(cls)}
-        if not known - LATER <= document.keys() <= known:
-            odd = sorted(map(str, (document.keys() ^ known) - (LATER - document.keys())))
+        if document.keys() != known:
+            odd = sorted(map(str, document.keys() ^ known))
             raise DataError(f"The fields differ from those of this version in {', '.join(odd)}.")
         values = dict(document)
         try:
@@ -124,9 +120,9 @@ class RunResult:
                 values["error_heldout"] = tuple(map(float, values["error_heldout"]))
                 values["floor"] = float(values["floor"])
             for name in ("error_same_queries", "preferences", "variances", "ndcg_rankers"):
-                values[name] = tuple(map(float, values.get(name, ())))
+                values[name] = tuple(map(float, values[name]))
             for name in ("bias", "bias_z", "dcg_shown", "ndcg_shown"):
-                values[name] = math.nan if values.get(name) is None else float(values[name])
+                values[name] = math.nan if values[name] is None else float(values[name])
             values["other"] = {name: tuple(map(float, errors)) for name, errors in values["other"].items()}
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(f"A field is not what a run has: {error}.") from error

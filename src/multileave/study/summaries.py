@@ -29,7 +29,7 @@ class Summary:
     impressions_to_verdict: median over pairs and runs, and quartiles; see `multileave.study.power`. ratio: to that of
     the base method, median over the same pairs of the same runs, and quartiles. dcg_shown, ndcg_shown: of the pages
     that users saw, mean over runs; ndcg_to_mean and ndcg_to_best: divided by the mean and by the best of the rankers'
-    own pages. All are None if infinite, or if runs of earlier versions did not measure them.
+    own pages. All are None if infinite or unknown.
     """
 
     dataset: str

@@ -115,8 +115,9 @@ def _error_table(results: list[RunResult], truth: str, against: str, digits: int
         return float(text), Cell(text, f"{spread(errors):.{digits}f}" if len(errors) > 1 else "", mark=mark)
 
     floor = mean_floor(results) is not None
+    slug = re.sub(r"[^a-z0-9]+", "-", truth.lower()).strip("-")
     return _by_method(
-        results, f"error-{_slug(truth)}", f"Binary error against {TRUTHS.get(truth, truth)}",
+        results, f"error-{slug}", f"Binary error against {TRUTHS.get(truth, truth)}",
         _error_notes(reference, against, floor=floor), cell, reference, min,
         reference=reference, floor_digits=digits if floor else None,
     )  # fmt: skip
@@ -192,10 +193,12 @@ def _by_method(
             cells.append(Cell(f"{mean_floor(runs):.{floor_digits}f}"))
         return Row(title, tuple(cells))
 
+    if len(set(names.values())) == 1:  # then the rows do not name the data set
+        caption += f", {next(iter(names.values()))}"
     return Table(
         f"{name}-{rankers}-rankers",
         rankers,
-        f"{caption}{_where(names)}, {_extent(results, names)}",
+        f"{caption}, {_extent(results, names)}",
         notes,
         methods if floor_digits is None else (*methods, FLOOR),
         _sections(results, names, row),
@@ -282,11 +285,6 @@ def _sections(
     return tuple(sections)
 
 
-def _where(names: dict[str, str]) -> str:
-    """Return the data set for the caption if the rows do not name it."""
-    return "" if len(set(names.values())) > 1 else f", {next(iter(names.values()))}"
-
-
 def _plain(user: str) -> str:
     return user.replace("_", " ")
 
@@ -300,7 +298,3 @@ def _extent(results: list[RunResult], names: dict[str, str]) -> str:
         f"{results[0].rankers} rankers, {results[0].impressions[-1]:,} impressions, "
         f"{runs} run{'' if counts == [1] else 's'} per cell."
     )
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,8 +1,8 @@
 """Exact distributions and expectations, from the methods' definitions and never from the kernels."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from multileave.errors import MethodError
 from multileave.methods.base import Method, get_method
@@ -72,9 +72,12 @@ def has_definition(method: Method) -> bool:
 def exact_rankings(rankings: RankingsLike) -> ExactRankings:
     """Return checked rankings as the definitions read them."""
     source = read_rankings(rankings)
-    source.number(source.longest, whole=False)
-    values: Sequence[Any] = list(rankings.values()) if isinstance(rankings, Mapping) else list(rankings)
-    return tuple(tuple(getattr(ranking, "tolist", lambda r=ranking: r)()) for ranking in values)
+    rows = zip(source.read(source.longest), source.lengths, strict=True)
+    exact = tuple(tuple(source.decoded(codes[:length])) for codes, length in rows)
+    for row, ranking in enumerate(exact):
+        if len(set(ranking)) < len(ranking):
+            raise source.repeat(row)
+    return exact
 
 
 def _prepare(method: str | Method, rankings: RankingsLike, k: int | None) -> tuple[Method, ExactRankings, int]:

@@ -8,7 +8,7 @@ that every expectation is an exact sum of integers:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import lcm
@@ -30,14 +30,15 @@ SIMULATED_DRAWS = 4000
 class PropertyTable:
     """p(l) P(l, c) of one method, instance and k.
 
-    rankings: the lists that rankers returned. full: their rankings of all documents, if these are only the tops, and
-    asked: how many results were asked for; these two decide which ranker is better.
+    rankings: the lists that rankers returned. full: their rankings of all documents, if these are only the tops.
+    page: how many results were asked for, of which k are visible; full and page decide which ranker is better.
     lists: the visible documents of each list. values: (L, 2**k, R, R) integers, or floats if they are not exact.
     probabilities: p(l), on the same scale. scale: the common denominator.
     draws: how many lists were simulated; 0 if the table was computed in floats, None if it is exact.
     """
 
     rankings: ExactRankings
+    page: int
     k: int
     lists: tuple[Documents, ...]
     values: Array
@@ -45,12 +46,6 @@ class PropertyTable:
     scale: int
     draws: int | None = None
     full: ExactRankings = ()
-    asked: int = 0
-
-    @property
-    def page(self) -> int:
-        """How many results were asked for."""
-        return self.asked or self.k
 
     def dominations(self) -> Iterator[tuple[frozenset[object], int]]:
         """Yield every set of relevant documents for which a ranker dominates all others, and the ranker."""
@@ -93,19 +88,13 @@ def make_table(
     full: the rankings of all documents, if `rankings` are only what was returned of them.
     """
     visible = min(k, len({document for ranking in rankings for document in ranking}))
-    if full:
-        return replace(_make_table(method, rankings, visible, k, seed), full=full, asked=k)
-    return _make_table(method, rankings, visible, visible, seed)
-
-
-def _make_table(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> PropertyTable:
-    """Compute a table of k visible ranks, of lists for which more may have been asked."""
+    page, k = k if full else visible, visible
     if not has_definition(method):
-        return _simulate(method, rankings, k, asked, seed)
+        return _simulate(method, rankings, page, k, seed, full)
     merged: dict[Documents, list[tuple[Fraction, list[list[list[Fraction]]]]]] = {}
-    for drawn, note, probability in method.lists(rankings, asked):  # type: ignore[attr-defined]
+    for drawn, note, probability in method.lists(rankings, page):  # type: ignore[attr-defined]
         outcomes = [
-            exact_preferences(method.outcome, method.score(rankings, drawn, note, _positions(mask), asked))  # type: ignore[attr-defined]
+            exact_preferences(method.outcome, method.score(rankings, drawn, note, _positions(mask), page))  # type: ignore[attr-defined]
             for mask in range(2**k)
         ]
         merged.setdefault(drawn[:k], []).append((probability, outcomes))
@@ -128,11 +117,13 @@ def _make_table(method: Method, rankings: ExactRankings, k: int, asked: int, see
     values = np.array([int(x * scale) for x in entries], dtype=dtype)
     return PropertyTable(
         rankings,
+        page,
         k,
         tuple(weighted),
         values.reshape(len(weighted), 2**k, len(rankings), len(rankings)),
         np.array([int(p * scale) for p in probabilities], dtype=dtype),
         scale,
+        full=full,
     )
 
 
@@ -140,12 +131,14 @@ def _positions(mask: int) -> list[int]:
     return [x for x in range(mask.bit_length()) if mask >> x & 1]
 
 
-def _simulate(method: Method, rankings: ExactRankings, k: int, asked: int, seed: int) -> PropertyTable:
+def _simulate(
+    method: Method, rankings: ExactRankings, page: int, k: int, seed: int, full: ExactRankings
+) -> PropertyTable:
     """Draw many lists by the kernels; each drawn list and note is a row with its frequency."""
     counts: dict[tuple[Documents, bytes], tuple[int, Any]] = {}
     rng = np.random.default_rng(seed)
     for _ in range(SIMULATED_DRAWS):
-        impression = method.combine(rankings, asked, seed=rng)
+        impression = method.combine(rankings, page, seed=rng)
         key = impression.drawn, impression.note.tobytes()
         count, first = counts.get(key, (0, impression))
         counts[key] = count + 1, first
@@ -160,4 +153,4 @@ def _simulate(method: Method, rankings: ExactRankings, k: int, asked: int, seed:
     )
     probabilities = np.array([count / SIMULATED_DRAWS for count, _ in counts.values()])
     lists = tuple(impression.shown for _, impression in counts.values())
-    return PropertyTable(rankings, k, lists, values, probabilities, 1, SIMULATED_DRAWS)
+    return PropertyTable(rankings, page, k, lists, values, probabilities, 1, SIMULATED_DRAWS, full)

@@ -95,7 +95,7 @@ def float_table(method: Any, full: Numbers, k: int, lengths: Lengths = ()) -> Pr
             out = np.where(np.abs(out) < 1e-12, 0.0, np.sign(out))
     lists = tuple(row[0][:visible] for row in rows)
     values = out * chances[:, None, None, None]
-    return PropertyTable(rankings, visible, lists, values, chances, 1, 0, full, k)
+    return PropertyTable(rankings, k, visible, lists, values, chances, 1, 0, full)
 
 
 def tops(rankings: Any, lengths: Lengths) -> Any:
