@@ -33,6 +33,8 @@ sys.path[:0] = [{here!r}, {benchmarks!r}]
 import attacks
 from http_service import serving
 
+pytestmark = pytest.mark.acceptance
+
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

@@ -67,6 +67,7 @@ def copy_impression(service, count):
         connection.execute(sa.insert(events), clicks)
 
 
+@pytest.mark.acceptance
 def test_a_unit_with_more_impressions_than_a_statement_has_parameters_is_deleted(service):
     number = running(service)
     show(service, number)

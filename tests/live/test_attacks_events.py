@@ -352,6 +352,7 @@ def test_addresses_of_one_network_share_a_limit_and_others_do_not(limited):
     assert mapped == [200] * 20 + [429] * 2
 
 
+@pytest.mark.acceptance
 def test_a_million_addresses_need_no_more_memory_than_one():
     import tracemalloc
 
