@@ -183,12 +183,11 @@ def _table(answer: dict[str, Any]) -> "Table":
     for column in ("pair", "preference per page", "confidence interval"):
         table.add_column(column, justify="right" if "per" in column else "left", no_wrap=True)
     for pair in verdict["pairs"] if verdict else ():
-        style = "bold" if pair["significant"] else "dim"
         table.add_row(
             f"{pair['rankers'][0]} versus {pair['rankers'][1]}",
             f"{pair['preference']:+.3f}",
             f"{pair['low']:+.3f} to {pair['high']:+.3f}",
-            style=style,
+            style="bold" if pair["significant"] else "dim",
         )
     return table
 
