@@ -44,20 +44,18 @@ def check_method(method: str | Method, *, cases: int = 60, seed: int = 0) -> tup
     method = get_method(method)
     _require(get_method(str(method)) == method, "value", method, f"str(method) is {str(method)!r}, another method")
     _require(get_method(method.spelled) == method, "value", method, f"{method.spelled!r} is another method")
-    names = [name for name, _ in _CHECKS]
-    if not method.considerate:
-        names.remove("considerate")
-    if not hasattr(method, "lists"):
-        names.remove("definition")
-    if method.reads_below is None:
-        names.remove("reads below")
+    applies = {
+        "considerate": method.considerate,
+        "definition": hasattr(method, "lists"),
+        "reads below": method.reads_below is not None,
+    }
+    checks = {name: check for name, check in _CHECKS.items() if applies.get(name, True)}
     for rankings, k, case_seed in random_rankings(cases, seed=seed, most_rankers=method.most_rankers):
         draw = _Draw(method, rankings, k, case_seed)
-        for name, check in _CHECKS:
-            if name in names:
-                problem = check(draw)
-                _require(problem is None, name, method, f"{problem}; rankings {rankings}, k={k}, seed={case_seed}")
-    return ("value", *names)
+        for name, check in checks.items():
+            problem = check(draw)
+            _require(problem is None, name, method, f"{problem}; rankings {rankings}, k={k}, seed={case_seed}")
+    return ("value", *checks)
 
 
 def random_rankings(cases: int, *, seed: int, most_rankers: int | None = None) -> Iterator[Case]:
@@ -199,15 +197,15 @@ def _check_definition(draw: _Draw) -> str | None:
     return None
 
 
-_CHECKS: tuple[tuple[str, Callable[[_Draw], str | None]], ...] = (
-    ("list", _check_list),
-    ("considerate", _check_considerate),
-    ("deterministic", _check_deterministic),
-    ("names", _check_names),
-    ("antisymmetric", _check_antisymmetric),
-    ("no clicks", _check_no_clicks),
-    ("serialisable", _check_serialisable),
-    ("pinned", _check_pinned),
-    ("reads below", _check_reads_below),
-    ("definition", _check_definition),
-)
+_CHECKS: dict[str, Callable[[_Draw], str | None]] = {
+    "list": _check_list,
+    "considerate": _check_considerate,
+    "deterministic": _check_deterministic,
+    "names": _check_names,
+    "antisymmetric": _check_antisymmetric,
+    "no clicks": _check_no_clicks,
+    "serialisable": _check_serialisable,
+    "pinned": _check_pinned,
+    "reads below": _check_reads_below,
+    "definition": _check_definition,
+}

@@ -6,7 +6,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import httpx
     from rich.table import Table
 
-    from multileave.clicks import Cascade
     from multileave.client import AsyncClient
-    from multileave.data import QuerySet
 
 QUALITIES = (0.8, 0.65, 0.55, 0.45, 0.35)  # of r1, the known winner, to r5
 CONTROL = "r3"
@@ -42,7 +40,7 @@ def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, see
     from multileave.live import Settings, running
 
     httpx()  # raises an error with the install command if it is missing
-    traffic = _Traffic.of(users, seed)
+    traffic = _Traffic(users, seed)
     with _database(folder) as database, running(Settings(database=database, port=port, open=True)) as address:
         typer.echo(f"The dashboard: {address}/   Simulated users are searching. Stop them with Ctrl+C.", err=as_json)
         with _shown(enabled=not as_json) as show, contextlib.suppress(KeyboardInterrupt):
@@ -54,25 +52,19 @@ def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, see
         _print(report)
 
 
-@dataclass
 class _Traffic:
     """The users, their queries, and the verdict so far."""
 
-    data: "QuerySet"
-    user: "Cascade"
-    users: int
-    rng: random.Random
-    answer: dict[str, Any] | None = None
-    stats: dict[str, int] | None = None
-    searches: int = 0
-
-    @classmethod
-    def of(cls, users: int, seed: str) -> "_Traffic":
+    def __init__(self, users: int, seed: str) -> None:
         from multileave.clicks import user
         from multileave.data import synthetic
 
-        data = synthetic(queries=QUERIES, documents=DOCUMENTS, rankers=QUALITIES, grades=GRADES, seed=seed)
-        return cls(data, user("navigational", GRADES), users, random.Random(seed))
+        self.data = synthetic(queries=QUERIES, documents=DOCUMENTS, rankers=QUALITIES, grades=GRADES, seed=seed)
+        self.user = user("navigational", GRADES)
+        self.users, self.rng = users, random.Random(seed)
+        self.searches = 0
+        self.answer: dict[str, Any] = {"verdict": None, "traffic": None}
+        self.stats: dict[str, int] | None = None
 
     async def search(self, client: "AsyncClient") -> None:
         """Let a user search and click."""
@@ -98,15 +90,15 @@ class _Traffic:
     def report(self, address: str) -> dict[str, Any]:
         """Return the result as plain values."""
         best = self.data.rankers[QUALITIES.index(max(QUALITIES))]
-        answer = self.answer or {"verdict": None, "traffic": None}
-        winner = None if answer["verdict"] is None else answer["verdict"]["winner"]
+        verdict = self.answer["verdict"]
+        winner = None if verdict is None else verdict["winner"]
         return {
             "address": address,
             "known_winner": best,
             "winner": winner,
             "right": winner == best,
             "client": self.stats,
-            **answer,
+            **self.answer,
         }
 
 
@@ -179,7 +171,7 @@ def _shown(*, enabled: bool) -> Iterator[Callable[[_Traffic], None]]:
         yield lambda _: None
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield lambda traffic: live.update(_table(traffic.answer or {}), refresh=True)
+        yield lambda traffic: live.update(_table(traffic.answer), refresh=True)
 
 
 def _table(answer: dict[str, Any]) -> "Table":
@@ -191,12 +183,11 @@ def _table(answer: dict[str, Any]) -> "Table":
     for column in ("pair", "preference per page", "confidence interval"):
         table.add_column(column, justify="right" if "per" in column else "left", no_wrap=True)
     for pair in verdict["pairs"] if verdict else ():
-        style = "bold" if pair["significant"] else "dim"
         table.add_row(
             f"{pair['rankers'][0]} versus {pair['rankers'][1]}",
             f"{pair['preference']:+.3f}",
             f"{pair['low']:+.3f} to {pair['high']:+.3f}",
-            style=style,
+            style="bold" if pair["significant"] else "dim",
         )
     return table
 

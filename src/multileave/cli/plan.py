@@ -76,7 +76,7 @@ def plan(
     }  # fmt: skip
     plans: list[tuple[str, Plan]]
     if pilot or source is not None:
-        tally = _replayed(pilot, clicks, unit, action, method) if pilot else _read_tally(source)
+        tally = _replayed(pilot, clicks, unit, action, method) if pilot else _read_tally(str(source))
         found = plan_pairs(tally, effect, pair=pair, comparisons=pairs, **options)
         plans = [(" / ".join(names), made) for names, made in found]
     else:
@@ -117,19 +117,18 @@ def _replayed(paths: list[str], clicks: list[str] | None, unit: str, action: str
     return found.tally(action, method)
 
 
-def _read_tally(path: Path | None) -> "Tally":
+def _read_tally(path: str) -> "Tally":
     from multileave.stats import Tally
 
     try:
-        return Tally.from_dict(json.loads(Path(str(path)).read_text(encoding="utf-8")))
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise TallyError(
             f"{path} cannot be read: {error.strerror}. Name a file with the JSON of Tally.to_dict, or a study's folder."
         ) from error
     except ValueError as error:
-        if isinstance(error, TallyError):
-            raise
         raise TallyError(f"{path} is not JSON ({error}). Name a file with the JSON of Tally.to_dict.") from error
+    return Tally.from_dict(data)
 
 
 def _print_plans(plans: "list[tuple[str, Plan]]") -> None:

@@ -190,7 +190,8 @@ def system_names(paths: Sequence[str | Path]) -> list[str]:
     >>> system_names(["bm25/run.txt", "dense/run.txt"])
     ['bm25/run.txt', 'dense/run.txt']
     """
-    short = [_stem(path) for path in paths]
+    plain = [Path(path).name.removesuffix(".gz") for path in paths]
+    short = [Path(name).stem or name for name in plain]
     names = short if len(set(short)) == len(short) else [str(path) for path in paths]
     for name in names:
         if names.count(name) > 1:
@@ -243,11 +244,6 @@ def _parsed(path: str | Path, reader: str, expected: str) -> Iterator[tuple[int,
         raise _unreadable(path, error) from error
     if found is None:
         raise DataError(f"{path} is empty; expected lines of {expected}.")
-
-
-def _stem(path: str | Path) -> str:
-    name = Path(path).name.removesuffix(".gz")
-    return Path(name).stem or name
 
 
 def _unreadable(path: str | Path, error: OSError | EOFError) -> DataError:

@@ -8,25 +8,23 @@ simulated users as well as by metrics.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-try:
-    import pandas as pd
-    import pyterrier as pt
-except ImportError as error:
-    from multileave.errors import MissingExtra
-
-    raise MissingExtra(
-        f"PyTerrier pipelines need {error.name}, which is not installed: pip install 'multileave[pyterrier]'"
-    ) from error
-
 from multileave.clicks import user as preset
 from multileave.data import join_runs
-from multileave.errors import RankingsError
+from multileave.errors import MissingExtra, RankingsError
 from multileave.integrations.retrievers import combine_answers
 from multileave.methods.base import Method, get_method
 from multileave.random import Seed
 from multileave.stats import Verdict
 from multileave.study.engine import User
 from multileave.study.systems import simulated_verdict, system_scores
+
+try:
+    import pandas as pd
+    import pyterrier as pt
+except ImportError as error:
+    raise MissingExtra(
+        f"PyTerrier pipelines need {error.name}, which is not installed: pip install 'multileave[pyterrier]'"
+    ) from error
 
 __all__ = ["Comparison", "Experiment", "Multileave"]
 

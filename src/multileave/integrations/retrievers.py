@@ -20,7 +20,7 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -49,15 +49,11 @@ def document_id(document: Any) -> str | int:
     >>> document_id("d1"), document_id({"_id": "d2", "_source": {}}), document_id({"metadata": {"doc_id": 3}})
     ('d1', 'd2', 3)
     """
-    found = _plain(document)
-    if found is not None:
-        return found
-    inner = next((part for part in (_part(document, name) for name in ("metadata", "meta")) if part is not None), None)
-    for holder in (document, inner):
-        for name in ID_NAMES:
-            found = _plain(_part(holder, name))
-            if found is not None:
-                return found
+    for found in _possible_ids(document):
+        if isinstance(found, np.integer):
+            return int(found)
+        if isinstance(found, str | int) and not isinstance(found, bool):
+            return found
     raise RankingsError(
         f"A {type(document).__name__} has no id; expected a string, an integer, or a document with "
         f"{', '.join(ID_NAMES)} as a key, an attribute or in its metadata. Pass id_of=, a function that returns it."
@@ -297,11 +293,11 @@ def _is_async(retriever: Retriever) -> bool:
     return inspect.iscoroutinefunction(retriever) or inspect.iscoroutinefunction(getattr(retriever, "__call__", None))  # noqa: B004
 
 
-def _plain(value: Any) -> str | int | None:
-    """Return a value that can be an id, with NumPy integers as Python's; None for anything else."""
-    if isinstance(value, np.integer):
-        return int(value)
-    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+def _possible_ids(document: Any) -> Iterator[Any]:
+    """Yield what may be the id of a document, in this order."""
+    yield document
+    for holder in (document, _part(document, "metadata"), _part(document, "meta")):
+        yield from (_part(holder, name) for name in ID_NAMES)
 
 
 def _part(holder: Any, name: str) -> Any:

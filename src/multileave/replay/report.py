@@ -189,15 +189,10 @@ class Quarantine:
             self.reasons[entry["kind"]] += entry.get("rows", 1)
             if len(self.examples) < EXAMPLES:
                 self.examples.append(entry)
-            self.write(entry)
+            if self.path is not None:
+                self._file = self._file or self.path.open("w", encoding="utf-8")
+                self._file.write(json.dumps(entry) + "\n")
         return rows
-
-    def write(self, entry: dict[str, Any]) -> None:
-        """Write an entry to the file, if there is one."""
-        if self.path is not None:
-            if self._file is None:
-                self._file = self.path.open("w", encoding="utf-8")
-            self._file.write(json.dumps(entry) + "\n")
 
     def results(self) -> dict[str, Any]:
         """Return the fields of a `Replay` that are known here."""

@@ -1,6 +1,6 @@
 """theory.check: decides all instances of a size, or searches when there are too many."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -162,12 +162,12 @@ def _report(
         return Finding(requirement, first, sizes, covers[requirement], requirement in proofs)
 
     exact = has_definition(method)
-    report = Report(
+    return Report(
         str(method), documents, rankers, name, finding("considerate"), finding("unbiased"), finding("pareto"),
         finding("clone_proof"),
-        infeasible=tuple((one.rankings, one.k) for one in decided if one.infeasible and one.breaks), returned=returned,
+        exact=exact, draws=0 if exact else SIMULATED_DRAWS, returned=returned,
+        infeasible=tuple((one.rankings, one.k) for one in decided if one.infeasible and one.breaks),
     )  # fmt: skip
-    return report if exact else replace(report, exact=False, draws=SIMULATED_DRAWS)
 
 
 def _user_name(user: str | User | None) -> str:

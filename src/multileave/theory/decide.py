@@ -64,12 +64,13 @@ def break_of_unbiasedness(table: PropertyTable) -> Counterexample | None:
 def break_of_pareto(table: PropertyTable, user: User | None) -> Counterexample | None:
     """Return relevant documents for which the dominating ranker does not win, or None."""
     for relevant, n in table.dominations():
-        at_corners = corner_expectations(table, relevant, n) if user is None else None
+        at_corners: Any = corner_expectations(table, relevant, n) if user is None else None
         for m in range(len(table.rankings)):
             if m == n:
                 continue
-            if at_corners is None:
-                found = _break_for_user(table, relevant, n, m, user)
+            if user is not None:
+                expected = expected_preference(table, relevant, n, m, user)
+                found = None if expected > -_slack(table, n, m) else (user, expected)
             else:
                 found = _break_for_independent(table, relevant, n, m, at_corners[:, m])
             if found is not None:
@@ -86,6 +87,7 @@ def break_of_clone_proofness(alone: PropertyTable, beside: PropertyTable, copied
     alone: the table of some rankers; beside: the table of these and a copy of one of them.
     """
     rankers = len(alone.rankings)
+    zero = np.zeros((rankers, rankers), dtype=alone.values.dtype)
     everybody = frozenset(document for ranking in alone.rankings for document in ranking)
     for relevant in (frozenset(), *relevant_sets(tuple(sorted(everybody, key=str)))):
         sums: list[dict[tuple[int, int], Array]] = []
@@ -94,11 +96,9 @@ def break_of_clone_proofness(alone: PropertyTable, beside: PropertyTable, copied
             for row, mask in enumerate(table.relevance(relevant).tolist()):
                 for clicks in range(1, 2**table.k):
                     part = table.values[row, clicks, :rankers, :rankers]
-                    before = found.get((mask, clicks))
-                    found[mask, clicks] = part if before is None else before + part
+                    found[mask, clicks] = found.get((mask, clicks), zero) + part
             sums.append(found)
         for mask, clicks in sorted(sums[0].keys() | sums[1].keys()):
-            zero = np.zeros((rankers, rankers), dtype=alone.values.dtype)
             with_and_without = [found.get((mask, clicks), zero) for found in sums]
             for n, m in combinations(range(rankers), 2):
                 one, other = (
@@ -121,26 +121,13 @@ def _slack(table: PropertyTable, n: int, m: int) -> float:
     return SIGMAS * largest / math.sqrt(table.draws or 1)
 
 
-def _break_for_user(
-    table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: Any
-) -> tuple[User, Fraction] | None:
-    expected = expected_preference(table, relevant, n, m, user)
-    slack = _slack(table, n, m)
-    return None if expected > -slack else (user, expected)
-
-
 def expected_preference(table: PropertyTable, relevant: frozenset[object], n: int, m: int, user: User) -> Fraction:
     """Return E[P_nm] of a user, from the table."""
-    laws: dict[int, dict[int, Fraction]] = {}
+    law = cache(lambda mask: list(user.law([mask >> x & 1 for x in range(table.k)])))
     total = Fraction(0)
     for row, mask in enumerate(table.relevance(relevant).tolist()):
-        if mask not in laws:
-            laws[mask] = {}
-            for clicks, chance in user.law([mask >> x & 1 for x in range(len(table.lists[row]))]):
-                clicked = sum(1 << x for x in clicks)
-                laws[mask][clicked] = laws[mask].get(clicked, Fraction(0)) + chance
-        for clicked, chance in laws[mask].items():
-            total += chance * table.fraction(table.values[row, clicked, n, m])
+        for clicks, chance in law(mask):
+            total += chance * table.fraction(table.values[row, sum(1 << x for x in clicks), n, m])
     return total
 
 

@@ -69,17 +69,6 @@ def has_definition(method: Method) -> bool:
     return hasattr(method, "lists") and hasattr(method, "score")
 
 
-def exact_rankings(rankings: RankingsLike) -> ExactRankings:
-    """Return checked rankings as the definitions read them."""
-    source = read_rankings(rankings)
-    rows = zip(source.read(source.longest), source.lengths, strict=True)
-    exact = tuple(tuple(source.decoded(codes[:length])) for codes, length in rows)
-    for row, ranking in enumerate(exact):
-        if len(set(ranking)) < len(ranking):
-            raise source.repeat(row)
-    return exact
-
-
 def _prepare(method: str | Method, rankings: RankingsLike, k: int | None) -> tuple[Method, ExactRankings, int]:
     method = get_method(method)
     if not has_definition(method):
@@ -87,7 +76,12 @@ def _prepare(method: str | Method, rankings: RankingsLike, k: int | None) -> tup
             f"{method} has no definition (lists and score), so nothing can be computed exactly. "
             "theory.check judges it by simulation."
         )
-    exact = exact_rankings(rankings)
+    source = read_rankings(rankings)
+    rows = zip(source.read(source.longest), source.lengths, strict=True)
+    exact = tuple(tuple(source.decoded(codes[:length])) for codes, length in rows)
+    for row, ranking in enumerate(exact):
+        if len(set(ranking)) < len(ranking):
+            raise source.repeat(row)
     method.check_rankers(len(exact))
     if k is not None and k < 1:
         raise MethodError(f"k is {k}; expected an integer of at least 1.")

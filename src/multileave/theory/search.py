@@ -7,7 +7,7 @@ documents, smaller k) and confirmed in Fractions from the definition; only confi
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from typing import Any, TypeAlias
 
@@ -152,7 +152,7 @@ def hunt(
     """
     tries, seed = task
     rng = np.random.default_rng(seed)
-    laws: dict[int, Array | None] = {}
+    law = cache(partial(click_law, user))
     found: dict[str, Counterexample] = {}
     current: Numbers = ()
     lengths: Lengths = ()
@@ -169,9 +169,7 @@ def hunt(
         else:
             candidate = mutated(current, rng)
         table = float_table(method, candidate, cut, lengths)
-        if table.k not in laws:
-            laws[table.k] = click_law(user, table.k)
-        value = least_preference(table, laws[table.k])
+        value = least_preference(table, law(table.k))
         for requirement in ("considerate", "unbiased", "pareto"):
             suspect = value < -ROUNDING if requirement == "pareto" else is_suspect(requirement, table, None)
             if suspect and requirement not in found:

@@ -6,7 +6,7 @@ from typing import Any
 
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
-from multileave.stats.parsing import written_tally
+from multileave.stats.parsing import checked_rankers, written_tally
 from multileave.stats.tally.tally import FORMAT_VERSION, Tally
 from multileave.stats.verdict.judging import judge_segments
 from multileave.stats.verdict.rules import Rules
@@ -16,7 +16,7 @@ from multileave.stats.verdict.verdict import Verdict
 class SegmentedTally:
     """One tally for each segment of the traffic.
 
-    by: what the traffic is segmented by, such as "device".
+    rankers: their names. by: what the traffic is segmented by, such as "device".
 
     >>> import numpy as np
     >>> tally = SegmentedTally(["bm25", "ltr"], by="device")
@@ -31,14 +31,9 @@ class SegmentedTally:
     def __init__(self, rankers: Sequence[str], by: str) -> None:
         if not isinstance(by, str) or not by:
             raise TallyError(f'The traffic is segmented by {by!r}; expected a name, such as "device".')
-        self._empty = Tally(rankers)
+        self.rankers = checked_rankers(rankers)
         self.by = by
         self.tallies: dict[str, Tally] = {}
-
-    @property
-    def rankers(self) -> tuple[str, ...]:
-        """The names of the rankers."""
-        return self._empty.rankers
 
     @property
     def total(self) -> Tally:
