@@ -21,6 +21,8 @@ from multileave.live.http.event_batches import EventBatch, read_batch
 from multileave.live.http.request_body import SMALL, Parts
 from multileave.live.records import ShowRequest
 
+pytestmark = pytest.mark.acceptance
+
 HERE = Path(__file__).parent
 BENCHMARK = HERE.parents[1] / "benchmarks" / "attacks.py"
 EVENTS, SHOW = f"{API}/events", f"{API}/experiments/1/impressions"
@@ -32,8 +34,6 @@ import json, re, resource, sys
 sys.path[:0] = [{here!r}, {benchmarks!r}]
 import attacks
 from http_service import serving
-
-pytestmark = pytest.mark.acceptance
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
