@@ -27,7 +27,7 @@ from multileave.replay import replay
 from multileave.replay.simulating import LogSimulation, write_log
 
 COLUMNS = [
-    "version", "method", "rankers", "k", "pinned", "lengths", "ranks", "note", "user_id",
+    "version", "method", "rankers", "k", "pinned", "lengths", "ranks", "note", "user_id", "impression_id",
     "clicks.list.element.position", "clicks.list.element.action", "clicks.list.element.timestamp",
 ]  # fmt: skip
 

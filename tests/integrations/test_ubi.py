@@ -38,7 +38,8 @@ def written(folder, queries, events):
 
 def assert_adds_up(found):
     counts = found.counts
-    assert counts.rows == counts.inferred + counts.malformed + counts.unknown_versions + counts.filtered
+    valid = counts.inferred + counts.repeated_impressions
+    assert counts.rows == valid + counts.malformed + counts.unknown_versions + counts.filtered
     assert counts.clicks == (
         counts.counted_clicks + counts.unused_clicks + counts.duplicate_clicks + counts.clicks_not_shown
         + counts.orphan_clicks + counts.malformed_clicks + counts.clicks_of_other_rows

@@ -159,29 +159,12 @@ def test_separate_clicks_late_doubled_and_shuffled_give_the_same(tmp_path, log, 
     assert counts.counted_clicks + counts.unused_clicks + counts.duplicate_clicks + counts.orphan_clicks == len(clicks)
 
 
-def test_an_id_that_comes_again_is_counted(tmp_path, log):
-    rows = [to_row(shown.impression, **shown.envelope) for shown in (*log[:10], log[3], log[3])]
-    write_parquet(tmp_path / "i.parquet", rows, IMPRESSIONS)
-    write_parquet(tmp_path / "c.parquet", event_rows(log[:10]), CLICKS)
-    found = replay(tmp_path / "i.parquet", clicks=tmp_path / "c.parquet")
-    assert found.counts.repeated_impressions == 2
-
-
-def test_ids_are_checked_without_other_clicks_where_that_is_asked_for(tmp_path, log):
-    write_parquet(tmp_path / "log.parquet", map(row, (*log[:10], log[3], log[3])), JOINED)
-    (tmp_path / "log.jsonl").write_bytes(line(log[3]) + line(log[11]))
-    assert replay(tmp_path).counts.repeated_impressions == 0
-    found = replay(tmp_path, check_ids=True)
-    assert found.counts.repeated_impressions == 3
-    assert found.counts.inferred == 14
-
-
 def test_a_row_with_very_many_clicks_takes_no_longer_than_its_clicks(tmp_path, log):
     shown = next(s for s in log if s.impression.method.startswith("ppm") and len(s.events) > 1)
     event = {"position": 0, "action": "click"}
     times = [START + timedelta(seconds=second % 60_000) for second in range(100_000)]
     many = [{**event, "timestamp": time} for time in times]
-    rows = [row(s) for s in log[:5]] + [{**row(shown), "clicks": many}]
+    rows = [row(s) for s in log[:5]] + [{**row(shown), "impression_id": "many", "clicks": many}]
     write_parquet(tmp_path / "log.parquet", rows, JOINED)
     replay(tmp_path / "log.parquet")  # compiled before the time is taken
     start = time.process_time()
@@ -273,7 +256,7 @@ def test_a_filter_on_a_column_that_inference_does_not_read(tmp_path, log, monkey
     assert found.counts.filtered == len(log) - len(ppm)
     named = {column for columns in read for column in columns}
     assert {"method", "user_id"} <= named
-    assert not named & {"shown", "query", "session_id", "hidden", "stat", "timestamp", "impression_id"}
+    assert not named & {"shown", "query", "session_id", "hidden", "stat", "timestamp"}
 
 
 def test_another_column_or_a_partition_is_the_unit(tmp_path, log):

@@ -176,6 +176,67 @@ def test_separate_clicks_late_doubled_and_wrong_give_the_same(cluster, separate,
     assert rows == {(entry["file"], entry["row"]) for entry in expected if entry["file"].endswith("2.parquet")}
 
 
+def test_repeated_impressions_are_left_out_as_by_the_local_engine(cluster, tmp_path):
+    from multileave.replay import spark
+
+    log = make_log(150)
+    other = make_log(150, seed=5)  # of the same ids, with other content
+    (tmp_path / "log").mkdir()
+    write_parquet(tmp_path / "log" / "2.parquet", map(row, log[:100]), JOINED)
+    write_parquet(tmp_path / "log" / "3.parquet", map(row, log[50:] + other[:4]), JOINED)
+    # Within one file, the first line counts, unless it is invalid.
+    lines = [line(shown) for shown in (*log[:20], *other[140:], *log[140:])]
+    (tmp_path / "log" / "1.jsonl").write_bytes(b"".join([line(other[0])[:-30] + b"\n", *lines]))
+    experiment = make_log(20, methods=["bi"], names=("old", "new"))
+    write_parquet(tmp_path / "log" / "4.parquet", map(row, [*experiment, *experiment[5:]]), JOINED)
+    local = replay(tmp_path / "log")
+    assert_same_replay(spark.replay(spark.read_log(cluster, tmp_path / "log")), local)
+    assert (local.counts.inferred, local.counts.malformed, local.counts.rows) == (170, 1, 41 + 100 + 104 + 35)
+    assert local.counts.conflicting_impressions == 10 + 10 + 4  # in lines, in 3.parquet after them, and at its end
+    for path in (tmp_path / "log").iterdir():  # the order in which Spark reads files does not matter
+        path.rename(tmp_path / "log" / f"{9 - int(path.name[0])}{path.suffix}")
+    assert_same_replay(spark.replay(spark.read_log(cluster, tmp_path / "log")), replay(tmp_path / "log"))
+
+
+def test_repeated_impressions_with_separate_clicks_are_left_out_as_well(cluster, tmp_path):
+    from multileave.replay import spark
+
+    log = make_log(90)
+    other = make_log(90, seed=5)
+    (tmp_path / "impressions").mkdir()
+    rows = [to_row(shown.impression, **shown.envelope) for shown in (*log, *log[20:], *other[:7])]
+    write_parquet(tmp_path / "impressions" / "1.parquet", [*rows, {**rows[3], "impression_id": None}], IMPRESSIONS)
+    lines = [line(shown, clicks=False) for shown in log[:30]]
+    (tmp_path / "impressions" / "0.jsonl").write_bytes(b"".join(lines) + lines[0][:-30] + b"\n")
+    clicks = [{"impression_id": shown.impression_id, **event} for shown in log for event in shown.events]
+    clicks += [{"impression_id": "nowhere", "position": 0}]
+    write_parquet(tmp_path / "clicks.parquet", clicks, CLICKS)
+    local = replay(tmp_path / "impressions", clicks=tmp_path / "clicks.parquet")
+    found = spark.replay(
+        spark.read_log(cluster, tmp_path / "impressions"), spark.read_log(cluster, tmp_path / "clicks.parquet")
+    )
+    assert_same_replay(found, local)
+    assert (local.counts.inferred, local.counts.without_id, local.counts.clicks) == (91, 1, len(clicks))
+    assert (local.counts.repeated_impressions, local.counts.conflicting_impressions) == (107, 7)
+    assert local.counts.clicks_of_other_rows == 0
+
+    # A copy that is filtered out does not make its clicks count twice.
+    import pyarrow.compute as pc
+    from pyspark.sql import functions as F
+
+    first = [{**each, "session_id": "first"} for each in rows[:90]]
+    write_parquet(tmp_path / "twice.parquet", [*rows[:90], *first], IMPRESSIONS)
+    found = spark.replay(
+        spark.read_log(cluster, tmp_path / "twice.parquet"),
+        spark.read_log(cluster, tmp_path / "clicks.parquet"),
+        filter=F.col("session_id") == "first",
+    )
+    chosen = pc.field("session_id") == "first"
+    local = replay(tmp_path / "twice.parquet", clicks=tmp_path / "clicks.parquet", filter=chosen)
+    assert_same_replay(found, local)
+    assert (local.counts.filtered, local.counts.inferred, local.counts.clicks) == (90, 90, len(clicks))
+
+
 def test_the_example_of_the_docs_gives_the_local_verdict(cluster, tmp_path, capsys):
     page = (SOURCES.parent / "docs" / "replay.md").read_text()
     [code] = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -25,7 +25,8 @@ def fields(shown):
 
 def assert_adds_up(found, entries=None):
     counts = found.counts
-    assert counts.rows == counts.inferred + counts.malformed + counts.unknown_versions + counts.filtered
+    valid = counts.inferred + counts.repeated_impressions
+    assert counts.rows == valid + counts.malformed + counts.unknown_versions + counts.filtered
     assert counts.clicks == (
         counts.counted_clicks + counts.unused_clicks + counts.duplicate_clicks + counts.clicks_not_shown
         + counts.orphan_clicks + counts.malformed_clicks + counts.clicks_of_other_rows
@@ -93,8 +94,8 @@ WRONG = {
 
 @pytest.mark.parametrize("reason", WRONG)
 def test_a_wrong_row_is_quarantined_with_its_reason_and_line(reason):
-    good = json_line(fields(LOG[1])).rstrip()
-    found, [entry] = replay_lines([good, b"", WRONG[reason], good])
+    good, other = (json_line(fields(LOG[number])).rstrip() for number in (4, 5))
+    found, [entry] = replay_lines([good, b"", WRONG[reason], other])
     assert reason in entry["reason"]
     assert entry["line"] == 3
     assert WRONG[reason].decode().startswith(entry["content"])
@@ -104,7 +105,7 @@ def test_a_wrong_row_is_quarantined_with_its_reason_and_line(reason):
 
 
 def test_clicks_on_what_was_not_shown_are_counted_and_change_nothing():
-    good = json_line(fields(LOG[1])).rstrip()
+    good = json_line(fields(LOG[2])).rstrip()
     events = [{"document": "nowhere"}, {"position": 99}, {"position": -1}, {"position": -7}]
     found, entries = replay_lines([good, changed(number=1, clicks=events)])
     assert entries == []

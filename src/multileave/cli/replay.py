@@ -25,13 +25,15 @@ WORDS = {
     "malformed": "malformed rows",
     "unknown_versions": "rows of an unknown version",
     "lost_parts": "files or row groups that could not be read completely",
-    "repeated_impressions": "impressions with a repeated id",
+    "repeated_impressions": "impressions with a repeated id, left out",
+    "conflicting_impressions": "of them with other content than the first",
     "duplicate_clicks": "duplicate clicks, counted once",
     "clicks_not_shown": "clicks on documents that were not shown",
     "orphan_clicks": "clicks whose impression is not in the log",
     "malformed_clicks": "malformed clicks",
     "filtered": "rows filtered out",
     "without_unit": "impressions without a unit, each counted as one",
+    "without_id": "impressions without an id, which count even if they are repeated",
     "units_over_cap": "units over the cap, left out",
     "late_clicks": "clicks outside the window",
     "undated_clicks": "clicks without a time, so outside the window",
@@ -79,9 +81,7 @@ def replay(
     ] = None,
     check_ids: Annotated[
         bool,
-        typer.Option(
-            "--check-ids", help="Count repeated impression ids; always on with --clicks. Reads the log once more."
-        ),
+        typer.Option("--check-ids", help="No effect: impressions with a repeated id are always found and left out."),
     ] = False,
     first_ordinal: Annotated[
         int, typer.Option(help="With --format ubi: the ordinal of the first result, for events without object_id.")

@@ -203,9 +203,7 @@ class _Pages:
             )
         orphans = "SELECT count(*) FROM events e ANTI JOIN queries q ON e.impression_id = q.query_id"
         counts.orphan_clicks = self._number(orphans)
-        repeated = self._number("SELECT count(*) - count(DISTINCT query_id) FROM queries")
-        counts.repeated_impressions += repeated
-        counts.filtered += repeated
+        counts.repeated_impressions += self._number("SELECT count(*) - count(DISTINCT query_id) FROM queries")
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row of `JOINED` for every query that can be inferred."""

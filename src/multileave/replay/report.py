@@ -20,13 +20,16 @@ MOST_CONTENT = 1000
 class Counts:
     """Rows and events of a log, and what became of them.
 
-    rows == inferred + malformed + unknown_versions + filtered
+    rows == inferred + malformed + unknown_versions + filtered + repeated_impressions
     clicks == counted_clicks + unused_clicks + duplicate_clicks + clicks_not_shown + orphan_clicks
               + malformed_clicks + clicks_of_other_rows
 
     unused_clicks have an action that was not asked for, or are outside the window; late_clicks and undated_clicks are
     those outside the window, or without a time to compare with it. clicks_of_other_rows belong to rows that are
     malformed or filtered out. lost_parts are files and row groups that could not be read to their end.
+
+    repeated_impressions have the id of an earlier row and are left out; in conflicting_impressions, some of them, the
+    content differs from that row's. Rows without_id cannot be recognised if they are repeated.
     """
 
     rows: int = 0
@@ -36,7 +39,9 @@ class Counts:
     unknown_versions: int = 0
     lost_parts: int = 0
     without_unit: int = 0
+    without_id: int = 0
     repeated_impressions: int = 0
+    conflicting_impressions: int = 0
     units_over_cap: int = 0
     clicks: int = 0
     counted_clicks: int = 0
@@ -53,10 +58,18 @@ class Counts:
     def wrong(self) -> dict[str, int]:
         """The counts above 0 of what is wrong with the log; late and unused clicks are not wrong."""
         names = (
-            "malformed", "unknown_versions", "lost_parts", "repeated_impressions", "duplicate_clicks",
+            "malformed", "unknown_versions", "lost_parts", "repeated_impressions",
+            "conflicting_impressions", "duplicate_clicks",
             "clicks_not_shown", "orphan_clicks", "malformed_clicks",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    def count_other_clicks(self) -> None:
+        """Count all clicks that nothing else accounts for as those of other rows."""
+        self.clicks_of_other_rows = self.clicks - (
+            self.counted_clicks + self.unused_clicks + self.duplicate_clicks + self.clicks_not_shown
+            + self.orphan_clicks + self.malformed_clicks
+        )  # fmt: skip
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: value + getattr(other, name) for name, value in vars(self).items()})
@@ -193,6 +206,18 @@ class Quarantine:
                 self._file = self._file or self.path.open("w", encoding="utf-8")
                 self._file.write(json.dumps(entry) + "\n")
         return rows
+
+    def mark(self) -> tuple[int, Counter[str], int]:
+        """Return where the quarantine is now, for `rewind`."""
+        return len(self.examples), self.reasons.copy(), 0 if self._file is None else self._file.tell()
+
+    def rewind(self, mark: tuple[int, Counter[str], int]) -> None:
+        """Forget all entries since a mark."""
+        del self.examples[mark[0] :]
+        self.reasons = mark[1].copy()
+        if self._file is not None:
+            self._file.seek(mark[2])
+            self._file.truncate()
 
     def results(self) -> dict[str, Any]:
         """Return the fields of a `Replay` that are known here."""

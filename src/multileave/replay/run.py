@@ -1,6 +1,6 @@
 """A replay under way, in either engine: its settings, and the counts and sums of what has been inferred."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -59,48 +59,63 @@ class Settings:
 
 
 class Run:
-    """The state of a replay: counts, the quarantine, and sums by unit for each header."""
+    """The state of a replay: counts, the quarantine, and sums by unit for each header.
 
-    def __init__(self, settings: Settings, quarantine: Quarantine) -> None:
-        self.settings, self.quarantine = settings, quarantine
+    separate: clicks are in other files, and are counted when those are read.
+    """
+
+    def __init__(self, settings: Settings, quarantine: Quarantine, *, separate: bool = False) -> None:
+        self.settings, self.quarantine, self.separate = settings, quarantine, separate
         self.headers = Headers(None if settings.method is None else get_method(settings.method))
         self.counts = Counts()
         self._sums: dict[int, UnitSums] = {}
 
-    def infer(self, loaded: Loaded) -> list[BatchCredits]:
-        """Infer what was loaded; rows that turn out to be invalid become rows that are wrong."""
-        found = [infer_batch(batch, self.headers, self.settings.actions) for batch in loaded.batches]
+    def infer(self, loaded: Loaded, find: Callable[[list[BatchCredits]], Any] | None = None) -> list[BatchCredits]:
+        """Infer what was loaded; rows that turn out to be invalid are then wrong.
+
+        find: returns which rows are repeated, bool by row number; if there are any, the rest is inferred again.
+        """
+        found = [
+            infer_batch(batch, self.headers, self.settings.actions, separate=self.separate) for batch in loaded.batches
+        ]
+        repeated = None if find is None else find(found)
+        if repeated is not None and repeated.any():
+            loaded.leave_out(repeated)
+            return self.infer(loaded)
         loaded.wrong.extend(entry for credits in found for entry in credits.wrong)
         loaded.batches.clear()
         return found
 
-    def take(
-        self, loaded: Loaded, found: list[BatchCredits], wrong: list[dict[str, Any]], *, events: int | None = None
-    ) -> None:
-        """Add rows; wrong: the entries of invalid ones. events: of these rows, if they have been counted already."""
+    def take(self, loaded: Loaded, found: list[BatchCredits], wrong: list[dict[str, Any]]) -> None:
+        """Add rows; wrong: the entries of invalid ones."""
         counts = self.counts
         counts.rows += loaded.rows
         counts.filtered += loaded.filtered
+        counts.repeated_impressions += loaded.repeated
         counts.lost_parts += len(loaded.lost)
         newer = sum(error.kind == "unknown version" for _, error in loaded.wrong)
         counts.unknown_versions += newer
         counts.malformed += self.quarantine.add(wrong) - newer
-        given = sum(credits.events for credits in found)
-        counts.clicks += given if events is None else 0
-        counts.clicks_of_other_rows += given if events is None else events
         for credits in found:
+            counts.clicks += 0 if self.separate else credits.events
             not_shown, duplicate, unused, counted = credits.outcomes.tolist()
             counts.clicks_not_shown += not_shown
             counts.duplicate_clicks += duplicate
             counts.unused_clicks += unused
             counts.counted_clicks += counted
-            counts.clicks_of_other_rows -= not_shown + duplicate + unused + counted
             counts.late_clicks += credits.late
             counts.undated_clicks += credits.undated
+            counts.without_id -= len(credits.keys)
             for number, units, values in credits.groups:
                 counts.inferred += len(units)
+                counts.without_id += len(units)
                 counts.without_unit += units.null_count
                 self.sums(number).add(units, values)
+
+    def restart(self, counts: Counts, mark: Any) -> None:
+        """Go back to earlier counts and a mark of the quarantine, without sums."""
+        self.counts, self._sums = counts, {}
+        self.quarantine.rewind(mark)
 
     def sums(self, number: int) -> UnitSums:
         """Return the sums of a header."""
@@ -117,6 +132,7 @@ class Run:
 
     def finish(self, files: int = 0) -> Replay:
         """Return the result."""
+        self.counts.count_other_clicks()
         held: dict[tuple[str, frozenset[str], str], Comparison] = {}
         for number, sums in self.all_sums():
             for place, action in enumerate(self.settings.actions.names):

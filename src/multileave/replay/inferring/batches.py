@@ -14,6 +14,7 @@ from multileave.log.reader import RowError
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import EVENTS, REASONS, Credits, credit_batch
 from multileave.replay.inferring.events import Actions, Array, read_events
+from multileave.replay.inferring.row_keys import row_keys
 from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions
 from multileave.stats.tally.health_counts import HealthCounts
@@ -24,23 +25,26 @@ class BatchCredits:
     """The credits of a batch.
 
     groups: for each header its number, and the units and credits of its valid rows. wrong: the other rows.
+    keys: of the valid rows that have an id, see `row_keys`.
     events: how many there are; outcomes: int64, what became of them, by `EVENTS`; late, undated: of the unused.
     """
 
     groups: list[tuple[int, pa.StringArray, Credits]] = field(default_factory=list)
     wrong: list[tuple[int, RowError]] = field(default_factory=list)
+    keys: Any = None
     events: int = 0
     outcomes: Any = None
     late: int = 0
     undated: int = 0
 
 
-def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> BatchCredits:
-    """Infer a prepared batch."""
+def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions, *, separate: bool = False) -> BatchCredits:
+    """Infer a prepared batch; separate: its clicks come from other files."""
     events = read_events(batch, actions)
     found = BatchCredits(events=int(events.offsets[-1]), outcomes=np.zeros(len(EVENTS), dtype=np.int64))
     found.late, found.undated = events.late, events.undated
     numbers, units = batch.column("header").to_numpy(), batch.column("unit")
+    wrong = np.zeros(len(batch), dtype=bool)
     for number in np.unique(numbers).tolist():
         rows = np.flatnonzero(numbers == number)
         credits = credit_batch(batch, rows, headers.known[number], events, actions)
@@ -48,6 +52,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
         valid = credits.reasons == 0
         if not valid.all():
             where = batch.column("row").to_numpy()
+            wrong[rows[~valid]] = True
             for place in np.flatnonzero(~valid).tolist():
                 found.wrong.append((int(where[rows[place]]), RowError(REASONS[credits.reasons[place]])))
             rows, credits = rows[valid], credits.some(valid)
@@ -61,6 +66,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions) -> Ba
             rows, credits = rows[~absent], credits.some(~absent)
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))
         found.groups.append((number, chosen, credits))
+    found.keys = row_keys(batch, events, wrong, separate=separate)
     return found
 
 

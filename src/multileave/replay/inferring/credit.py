@@ -93,7 +93,8 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         (
             int(not method.clone_proof),
             int(actions.whole_pages),
-            examined.sums,
+            examined.counts,
+            examined.balances,
             np.empty((2, rankers)),
             np.empty(most + 2),
         ),
@@ -183,7 +184,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
     offsets, positions, masks, codes, times, repeats = events
-    clones, whole_pages, examined, sums, left = health
+    clones, whole_pages, examined, balances, sums, left = health
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
@@ -262,6 +263,6 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         if reason == 0 and whole_pages:
             kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
             examine_row(
-                clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params, examined, sums,
-                left,
+                clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params, examined,
+                balances, sums, left,
             )  # fmt: skip

@@ -57,8 +57,8 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
         positions[position.is_null().to_numpy(zero_copy_only=False)] = -1
         shown = batch.column("documents")
         _find_documents(
-            offsets, positions, *_strings(document),
-            shown.offsets.to_numpy(), *_strings(shown.values),
+            offsets, positions, *strings(document),
+            shown.offsets.to_numpy(), *strings(shown.values),
         )  # fmt: skip
     coded = action.fill_null("click").dictionary_encode()
     codes = coded.indices.to_numpy(zero_copy_only=False)
@@ -101,7 +101,7 @@ def _repeats(offsets: Array, positions: Array, codes: Array, times: Array) -> Ar
     return again
 
 
-def _strings(strings: pa.StringArray) -> tuple[Array, Array]:
+def strings(strings: pa.StringArray) -> tuple[Array, Array]:
     """Return offsets and bytes of a string array; a null is empty."""
     _, offsets, data = strings.buffers()
     if offsets is None or not len(strings):

@@ -13,28 +13,34 @@ from multileave.stats.tally.health_counts import HealthCounts
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-# Places of the counts that are not arrays; the impressions in the balance of exposure follow those of FIRST.
-EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, SHORT_LISTS, NEEDED, FIRST = range(7)
+# Places of the counts; from MISSING on there are R of missing rankers, R of short lists, and R * R of same pages. The
+# impressions in the balance of exposure follow those of FIRST.
+EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, SHORT_LISTS, NEEDED, FIRST, _, MISSING = range(9)
 
 
 class Examined:
     """The health of the rows that a kernel examines.
 
-    sums: what `examine_row` adds to, most of which are the arrays of a `HealthCounts`.
+    counts: int64, which the arrays of a `HealthCounts` are views of. balances: (2, R + 2, R), of first places and of
+        exposure: observed, expected, and the upper triangle of the products.
     """
 
     def __init__(self, rankers: int) -> None:
+        self.counts = np.zeros(MISSING + 2 * rankers + rankers * rankers, dtype=np.int64)
+        self.balances = np.zeros((2, rankers + 2, rankers))
         self._health = HealthCounts(rankers)
-        self._counts = np.zeros(FIRST + 2, dtype=np.int64)
-        balances = tuple((b.observed, b.expected, b.products) for b in (self._health.first, self._health.exposure))
-        self.sums = (self._counts, self._health.missing, self._health.short, self._health.same_pages, balances)
+        self._health.missing, self._health.short = self.counts[MISSING:][: 2 * rankers].reshape(2, rankers)
+        self._health.same_pages = self.counts[MISSING + 2 * rankers :].reshape(rankers, rankers)
 
     def health(self) -> HealthCounts:
         """Return the health of all rows so far."""
         found = self._health
-        found.examined, found.no_preference, found.different_documents, found.fallbacks = self._counts[:4].tolist()
-        found.short_lists, found.needed = self._counts[SHORT_LISTS:FIRST].tolist()
-        found.first.impressions, found.exposure.impressions = self._counts[FIRST:].tolist()
+        found.examined, found.no_preference, found.different_documents, found.fallbacks = self.counts[:4].tolist()
+        found.short_lists, found.needed = self.counts[SHORT_LISTS:FIRST].tolist()
+        found.first.impressions, found.exposure.impressions = self.counts[FIRST:MISSING].tolist()
+        for balance, sums in zip((found.first, found.exposure), self.balances, strict=True):
+            balance.observed, balance.expected = sums[0], sums[1]
+            balance.products = sums[2:] + np.triu(sums[2:], 1).T
         return found
 
 
@@ -44,15 +50,14 @@ def balance(*arguments: Any) -> int:
 
 
 @kernel
-def examine_row(clones, drawn, m, visible, k, sizes, notes, params, examined, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
+def examine_row(clones, drawn, m, visible, k, sizes, notes, params, counts, balances, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
     """Count one impression, checked before. room: float (2, R); left: float (m + 2,).
 
     clones: whether copies of a ranker can mislead the method, so that equal pages are counted.
 
-    drawn: int32 (m, R), its ranks, where the method keeps them; notes: int32, the same. examined: see `Examined`.
+    drawn: int32 (m, R), its ranks, where the method keeps them; notes: int32, the same. counts, balances: `Examined`.
     """
     rankers = len(sizes)
-    counts, missing, short, same_pages, balances = examined
     counts[EXAMINED] += 1
     alike, absent = True, False
     for x in range(m):
@@ -70,11 +75,11 @@ def examine_row(clones, drawn, m, visible, k, sizes, notes, params, examined, ro
     for r in range(rankers):
         if sizes[r] == 0:
             nothing = True
-            missing[r] += 1
+            counts[MISSING + r] += 1
     counts[FALLBACKS] += nothing
-    count_short(drawn, m, k, sizes, counts, short)
+    count_short(drawn, m, k, sizes, counts)
     if clones:
-        count_same(drawn, m, same_pages)
+        count_same(drawn, m, rankers, counts)
     fits = visible > 0
     for r in range(rankers):
         fits = fits and sizes[r] >= visible
@@ -90,7 +95,7 @@ def examine_row(clones, drawn, m, visible, k, sizes, notes, params, examined, ro
 
 
 @kernel
-def count_short(drawn, m, k, sizes, counts, short):  # type: ignore[no-untyped-def]
+def count_short(drawn, m, k, sizes, counts):  # type: ignore[no-untyped-def]
     """Count rankers that returned fewer than k + 1 documents, and lack some that others returned."""
     rankers = len(sizes)
     largest = 0
@@ -105,29 +110,29 @@ def count_short(drawn, m, k, sizes, counts, short):  # type: ignore[no-untyped-d
             lacks = lacks or drawn[x, r] == ABSENT
         if lacks:
             some = True
-            short[r] += 1
+            counts[MISSING + rankers + r] += 1
     if some:
         counts[SHORT_LISTS] += 1
         counts[NEEDED] = max(counts[NEEDED], k + 1)
 
 
 @kernel
-def count_same(drawn, m, same_pages):  # type: ignore[no-untyped-def]
+def count_same(drawn, m, rankers, counts):  # type: ignore[no-untyped-def]
     """Count pairs of rankers that rank alike all that was drawn."""
-    rankers = len(same_pages)
     for n in range(rankers if m else 0):
         for other in range(rankers):
             same = True
             for x in range(m):
                 same = same and drawn[x, n] == drawn[x, other]
-            same_pages[n, other] += same
+            counts[MISSING + 2 * rankers + n * rankers + other] += same
 
 
 @kernel
 def add_balance(own, expected, sums):  # type: ignore[no-untyped-def]
-    """Add what was observed and expected, and the products of the differences."""
+    """Add what was observed and expected, and the products of the differences, of which only the upper triangle."""
     for n in range(len(own)):
-        sums[0][n] += own[n]
-        sums[1][n] += expected[n]
-        for r in range(len(own)):
-            sums[2][n, r] += (own[n] - expected[n]) * (own[r] - expected[r])
+        sums[0, n] += own[n]
+        sums[1, n] += expected[n]
+        difference = own[n] - expected[n]
+        for r in range(n, len(own)):
+            sums[2 + n, r] += difference * (own[r] - expected[r])

@@ -204,10 +204,12 @@ def add_rows(rows, values, clicked, counts, sums, squares, singles, single_click
                     singles[2, action, pair] += pairs[pair] > 0.0
                     singles[3, action, pair] += pairs[pair] < 0.0
                 continue
-            held = sums[row, action]
-            held[0] += clicked[x, action]
+            sums[row, action, 0] += clicked[x, action]
             for place in range(len(given)):
-                held[1 + place] += given[place]
-            squared = held[1 + len(given) :] if by_unit else squares[action]
+                sums[row, action, 1 + place] += given[place]
             for pair in range(len(pairs)):
-                squared[pair] += pairs[pair] * pairs[pair]
+                squared = pairs[pair] * pairs[pair]
+                if by_unit:
+                    sums[row, action, 1 + len(given) + pair] += squared
+                else:
+                    squares[action, pair] += squared

@@ -90,16 +90,9 @@ class ClickJoin:
         """Return how many events belong to no impression of the log."""
         return self._number("SELECT count(*) FROM events ANTI JOIN keys ON events.impression_id = keys.impression_id")
 
-    def repeated_ids(self) -> int:
-        """Return how many impressions have the id of an earlier one."""
-        return self._number(
-            "SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM keys "
-            "WHERE impression_id IS NOT NULL GROUP BY impression_id HAVING n > 1)"
-        )
-
     def start(self) -> None:
-        """Start the join; `next_part` then returns the events of one part after another."""
-        self._part = -1
+        """Start the join, also once more; `next_part` then returns the events of one part after another."""
+        self._part, self._held = -1, []
         columns = ", ".join(f"events.{field.name}" for field in EVENT_FIELDS)
         self._stream = stream(
             self._database,

@@ -38,7 +38,7 @@ class LogFile:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A row group, a block of lines, or something that could not be read."""
+    """A row group, a block of lines, or something that could not be read; first: the number of its first row."""
 
     file: LogFile
     row_group: int
@@ -48,9 +48,14 @@ class Part:
     lines: Sequence[bytes] = ()
     error: RowError | None = None
 
+    @property
+    def span(self) -> int:
+        """How many row numbers there are, from `first`."""
+        return self.rows + len(self.lines)
+
 
 def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[LogFile]:
-    """Return the log files of paths: files, folders (recursively) and URIs, each once."""
+    """Return the log files of paths: files, folders (recursively) and URIs, each once, ordered by path."""
     found: dict[str, LogFile] = {}
     for given in [paths] if isinstance(paths, str | os.PathLike) else paths:
         name = os.fspath(given)
@@ -75,10 +80,10 @@ def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[
                     f"{name} has no files ending in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
                     "Pass the folder of the log."
                 )
-        for one in sorted(infos, key=lambda i: str(i.path)):
+        for one in infos:
             keys = path_keys(one.path)
             found.setdefault(one.path, LogFile(system, one.path, one.size or 0, keys))
-    return list(found.values())
+    return sorted(found.values(), key=lambda file: file.path)
 
 
 def path_keys(path: str) -> tuple[tuple[str, str], ...]:

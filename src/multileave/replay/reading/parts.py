@@ -20,6 +20,7 @@ from multileave.replay.reading.preparing import (
     NEEDED,
     Prepared,
     clicks_one_by_one,
+    fits,
     lacks_positions,
     one_by_one,
     prepare_clicks,
@@ -49,11 +50,11 @@ class OtherFormat(Protocol):
 
 @dataclass(frozen=True)
 class Wants:
-    """What to read of a log: the unit's column, a filter, and which optional columns."""
+    """What to read of a log: the unit's column, a filter, whether clicks are separate, and which optional columns."""
 
     unit: str | None
     filter: pc.Expression | None = None
-    ids: bool = False
+    separate: bool = False
     times: bool = False
     documents: bool = False
     dwell: bool = False
@@ -62,11 +63,12 @@ class Wants:
 
 @dataclass(eq=False)
 class Loaded:
-    """The prepared batches of a part, how many rows it has and how many were filtered out, and its invalid rows."""
+    """The prepared batches of a part, and how many rows it has, how many were filtered out, are repeated or invalid."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     filtered: int = 0
+    repeated: int = 0
     wrong: list[tuple[int, RowError]] = field(default_factory=list)
     lost: list[tuple[int, RowError]] = field(default_factory=list)  # rows that could not be read
 
@@ -81,6 +83,13 @@ class Loaded:
             self.batches.append(prepared.batch)
         self.wrong.extend(prepared.wrong)
         self.filtered += prepared.filtered
+
+    def leave_out(self, repeated: Any, first: int = 0) -> None:
+        """Leave out repeated rows, bool by row number less `first`."""
+        for x, batch in enumerate(self.batches):
+            again = repeated[batch.column("row").to_numpy() - first]
+            self.repeated += int(again.sum())
+            self.batches[x] = batch.filter(pa.array(~again)) if again.any() else batch
 
     def entries(self, part: Part) -> list[dict[str, Any]]:
         """Return the invalid and the lost rows as entries of the quarantine."""
@@ -296,13 +305,18 @@ def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[p
 def _columns(file: pq.ParquetFile, part: Part, wants: Wants) -> list[str]:
     """Return the columns to read; documents only if a click has no position."""
     names = set(file.schema_arrow.names)
-    wanted = [*NEEDED, *([wants.unit] if wants.unit else []), *(["impression_id"] if wants.ids else [])]
+    wanted = [*NEEDED, *([wants.unit] if wants.unit else [])]
+    # Ids of other types are of no use, but also do no harm if no click refers to them.
+    if wants.separate or (
+        "impression_id" in names and fits(file.schema_arrow.field("impression_id").type, pa.string())
+    ):
+        wanted.append("impression_id")
     if wants.times:
         wanted.append("timestamp")
     leaves = [file.schema.column(x).path for x in range(len(file.schema))]
     events = {path.rpartition(".")[2]: path for path in leaves if path.startswith("clicks.")}
     documents = wants.documents
-    if "clicks" in names and not wants.ids:
+    if "clicks" in names and not wants.separate:
         held = file.read_row_group(part.row_group, columns=[events.get("position", "clicks")], use_threads=False)
         documents = any(lacks_positions(chunk) for chunk in held.column(0).chunks)
         fields = ["position", "action", "timestamp", *(["dwell"] if wants.dwell else [])]

@@ -193,7 +193,7 @@ def _column(raw: pa.RecordBatch, name: str | None, kind: pa.DataType) -> pa.Arra
     if name not in raw.schema.names:
         return pa.nulls(len(raw), kind)
     column = raw.column(name)
-    if not _fits(column.type, kind):
+    if not fits(column.type, kind):
         raise DoesNotFit
     column = column if column.type == kind else column.cast(kind, safe=not pa.types.is_timestamp(kind))
     if kind == pa.string():
@@ -203,12 +203,12 @@ def _column(raw: pa.RecordBatch, name: str | None, kind: pa.DataType) -> pa.Arra
     return column
 
 
-def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
+def fits(given: pa.DataType, kind: pa.DataType) -> bool:
     """Return whether the values of a type mean the same as text, numbers, times or lists of them."""
     if pa.types.is_dictionary(given):
         given = given.value_type
     if pa.types.is_list(kind):
-        return (pa.types.is_list(given) or pa.types.is_large_list(given)) and _fits(given.value_type, kind.value_type)
+        return (pa.types.is_list(given) or pa.types.is_large_list(given)) and fits(given.value_type, kind.value_type)
     if pa.types.is_timestamp(kind):
         return bool(pa.types.is_timestamp(given) or pa.types.is_null(given))
     text = pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given)

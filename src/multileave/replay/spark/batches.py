@@ -23,11 +23,12 @@ from multileave.replay.reading.preparing import (
 )
 from multileave.replay.report import quarantine_entry
 
-# Columns besides those of the log: the JSON line, its file and row, and whether it passes the filter; after a join,
-# whether there is an impression, whether its id is repeated, its events, and the quarantine entry of an invalid click.
-LINE, FILE, ROW, KEEP = "__line", "__file", "__row", "__keep"
-HERE, AGAIN, EVENTS, WRONG = "__here", "__again", "__events", "__wrong"
-OWN = (LINE, FILE, ROW, KEEP, HERE, AGAIN, EVENTS, WRONG)
+# Columns besides those of the log: the JSON line, its file, the row there or the start of its block, whether it passes
+# the filter, its number in the DataFrame and its id; after a join, whether there is an impression, its events, and the
+# quarantine entry of an invalid click; if ids are repeated, whether the row is not the first with its id.
+LINE, FILE, ROW, BLOCK, KEEP, NUMBER, ID = "__line", "__file", "__row", "__block", "__keep", "__number", "__id"
+HERE, EVENTS, WRONG, AGAIN = "__here", "__events", "__wrong", "__again"
+OWN = (LINE, FILE, ROW, BLOCK, KEEP, NUMBER, ID, HERE, EVENTS, WRONG, AGAIN)
 
 
 def prepared_rows(

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from multileave.errors import DataError
 from multileave.replay.reading.files import PARQUET, is_log_name
-from multileave.replay.spark.batches import FILE, LINE, ROW
+from multileave.replay.spark.batches import BLOCK, FILE, LINE, ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ def read_log(session: "SparkSession", paths: str | os.PathLike[str] | Sequence[s
     paths: files, folders (recursively) or URIs of JSON lines or Parquet that Spark can read.
 
     The columns are those of the Parquet files; JSON lines are kept as text for the engine to parse, so that invalid
-    ones are quarantined. Two more columns hold the file and, for Parquet, the row.
+    ones are quarantined. Two more columns hold the file and, for Parquet, the row, or else where its block starts.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     files = sorted({file for path in given for file in _files(session, os.fspath(path))})
@@ -39,7 +39,8 @@ def read_log(session: "SparkSession", paths: str | os.PathLike[str] | Sequence[s
         frames.append(frame.select("*", place, F.col("_metadata.row_index").alias(ROW)))
     if texts:
         frame = session.read.option("lineSep", "\n").text(texts)
-        frames.append(frame.select(F.col("value").cast("binary").alias(LINE), place))
+        block = F.col("_metadata.file_block_start").alias(BLOCK)
+        frames.append(frame.select(F.col("value").cast("binary").alias(LINE), place, block))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 

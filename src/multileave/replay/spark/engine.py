@@ -16,7 +16,7 @@ from multileave.errors import DataError, MissingExtra
 from multileave.replay.reading.preparing import EVENT_FIELDS, NEEDED
 from multileave.replay.report import Counts, Replay
 from multileave.replay.run import Settings
-from multileave.replay.spark.batches import AGAIN, EVENTS, FILE, HERE, KEEP, LINE, ROW, WRONG
+from multileave.replay.spark.batches import AGAIN, BLOCK, EVENTS, FILE, HERE, ID, KEEP, LINE, NUMBER, ROW, WRONG
 from multileave.replay.spark.tasks import (
     CLICKS_FOUND,
     FOUND,
@@ -75,19 +75,21 @@ def replay(
     setup: called first in every task, for example to register your own methods.
     """
     settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method)
-    job = Job(settings, clicks is not None, quarantine is not None, setup)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
+        # Separate clicks belong to rows that are filtered out, too.
+        repeats = _has_repeats(rows if clicks is not None else rows.where(KEEP))
         if clicks is not None:
             rows = _joined(rows, clicks)
+        if repeats:
+            rows = _ordered_by_id(rows)
+        job = Job(settings, clicks is not None, quarantine is not None, repeats, setup)
         partial_sums = rows.mapInArrow(partial(infer_rows, job), _spark(PARTIAL))
         if quarantine is not None:
             # Read twice.
             partial_sums = partial_sums.persist(StorageLevel.DISK_ONLY)
         try:
             found = _merged(partial_sums, job, partitions)
-            if check_ids and clicks is None:
-                found.counts.repeated_impressions = _repeated(rows)
             found = replace(found, files=len(impressions.inputFiles())).ordered(settings.actions.names)
             if quarantine is not None and found.reasons:
                 _write_wrong(partial_sums, quarantine, sum(found.reasons.values()))
@@ -100,12 +102,13 @@ def replay(
 
 def _rows(impressions: "DataFrame", unit: str | None, condition: "Column | None") -> "DataFrame":
     """Return the columns that tasks need, and where each row comes from."""
-    wanted = dict.fromkeys([*LOG, *([unit] if unit else []), LINE, FILE, ROW])
+    wanted = dict.fromkeys([*LOG, *([unit] if unit else []), LINE, FILE, ROW, BLOCK])
     columns = [F.col(name) for name in wanted if name in impressions.columns]
     if FILE not in impressions.columns:
         columns.append(F.input_file_name().alias(FILE))
     kept = F.lit(True) if condition is None else F.coalesce(condition, F.lit(False))
-    return impressions.select(*columns, kept.alias(KEEP))
+    rows = impressions.select(*columns, kept.alias(KEEP), F.monotonically_increasing_id().alias(NUMBER))
+    return rows.withColumn(ID, _id(rows))
 
 
 def _joined(rows: "DataFrame", clicks: "DataFrame") -> "DataFrame":
@@ -118,10 +121,9 @@ def _joined(rows: "DataFrame", clicks: "DataFrame") -> "DataFrame":
         # Sorted, as Spark's order differs each time.
         .agg(F.sort_array(F.collect_list(F.struct(*EVENT))).alias(EVENTS))
     )
-    order = Window.partitionBy("__id").orderBy(FILE, *([ROW] if ROW in rows.columns else []))
-    numbered = rows.drop("clicks").withColumn("__id", _id(rows)).withColumn(HERE, F.lit(True))
-    numbered = numbered.withColumn(AGAIN, F.col("__id").isNotNull() & (F.row_number().over(order) > 1))
-    joined = numbered.join(events, F.col("__id") == F.col("__clicked"), "full_outer").drop("__id", "__clicked")
+    shown = rows.drop("clicks").withColumn(HERE, F.lit(True))
+    joined = shown.join(events, F.col(ID) == F.col("__clicked"), "full_outer")
+    joined = joined.withColumn(ID, F.coalesce(ID, "__clicked", WRONG)).drop("__clicked")
     nothing = F.array().cast(joined.schema[EVENTS].dataType)
     return joined.withColumn(EVENTS, F.coalesce(EVENTS, nothing))
 
@@ -133,11 +135,19 @@ def _id(rows: "DataFrame") -> "Column":
     return named
 
 
-def _repeated(rows: "DataFrame") -> int:
-    """Return how many impressions have a repeated id."""
-    counts = rows.groupBy(_id(rows).alias("id")).count().where(F.col("id").isNotNull())
-    [row] = counts.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("again")).collect()
-    return int(row["again"])
+def _has_repeats(rows: "DataFrame") -> bool:
+    """Return whether two rows may have the same id; only hashes of ids are shuffled."""
+    hashes = rows.where(F.col(ID).isNotNull()).select(F.xxhash64(ID).alias("hash"))
+    return not hashes.groupBy("hash").count().where("count > 1").isEmpty()
+
+
+def _ordered_by_id(rows: "DataFrame") -> "DataFrame":
+    """Bring rows with the same id together, in the order of the log."""
+    order = [F.col(name) for name in (FILE, BLOCK, ROW, NUMBER) if name in rows.columns]
+    # Rows without an id are spread, by what is the same when a task is retried.
+    keyed = rows.withColumn("__key", F.coalesce(F.col(ID), F.concat(F.lit("alone "), F.col(NUMBER).cast("string"))))
+    again = F.row_number().over(Window.partitionBy("__key").orderBy(*order)) > 1
+    return keyed.withColumn(AGAIN, again).sortWithinPartitions("__key", *order).drop("__key")
 
 
 def _merged(partial_sums: "DataFrame", job: Job, partitions: int | None) -> Replay:

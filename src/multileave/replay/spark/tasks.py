@@ -10,15 +10,18 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multileave.replay.inferring.batches import BatchCredits
+from multileave.replay.inferring.row_keys import ID, IDENTITY, ROW
 from multileave.replay.reading.parts import Loaded
 from multileave.replay.reading.preparing import EVENT_FIELDS, PREPARED, with_clicks
+from multileave.replay.repeats import repeats_of
 from multileave.replay.report import Counts, Quarantine, Replay
 from multileave.replay.run import Run, Settings
 from multileave.replay.spark.batches import (
@@ -59,12 +62,14 @@ class Job:
     """The settings of every task.
 
     separate: events come from the join. keeps_wrong: return every invalid row, not only examples.
+    repeats: ids may be repeated, and rows are ordered by id.
     setup: called first, for example to register methods.
     """
 
     settings: Settings
     separate: bool = False
     keeps_wrong: bool = False
+    repeats: bool = False
     setup: Callable[[], None] | None = None
 
 
@@ -87,9 +92,10 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
     if job.setup is not None:
         job.setup()
     wrong = _WrongRows(keeps=job.keeps_wrong)
-    run = Run(job.settings, wrong)
+    run = Run(job.settings, wrong, separate=job.separate)
+    repeats = _Repeats() if job.repeats else None
     for batch in batches:
-        _infer(job, run, with_path_unit(batch, job.settings.unit))
+        _infer(job, run, with_path_unit(batch, job.settings.unit), repeats)
         if wrong.entries:
             yield _rows(PARTIAL, entry=pa.array(wrong.entries))
             wrong.entries.clear()
@@ -128,18 +134,35 @@ def prepare_clicks(batches: Batches) -> Iterator[pa.RecordBatch]:
                 yield _rows(CLICKS_FOUND, wrong=pa.array(entries))
 
 
-def _infer(job: Job, run: Run, batch: pa.RecordBatch) -> None:
+class _Repeats:
+    """Finds repeated rows in batches in which rows with the same id are adjacent."""
+
+    def __init__(self) -> None:
+        self._last: Any = np.zeros((0, 4), dtype=np.uint64)  # keys of the rows that count for the last id
+
+    def find(self, size: int, counts: Counts, found: list[BatchCredits]) -> Any:
+        """Return which rows of a batch repeat an earlier one, bool (size,), and count those in conflict."""
+        here = np.concatenate([self._last[:0], *(credits.keys for credits in found)])
+        keys = np.concatenate([self._last, here[np.argsort(here[:, ROW])]])
+        last = keys[-1:, ID]
+        keys = keys[np.lexsort((np.arange(len(keys)), keys[:, ID], keys[:, IDENTITY]))]
+        again, conflicts = repeats_of(keys)
+        counts.conflicting_impressions += conflicts
+        self._last = keys[~again & np.isin(keys[:, ID], last)]
+        repeated = np.zeros(size, dtype=bool)
+        repeated[keys[again, ROW].astype(np.int64)] = True
+        return repeated
+
+
+def _infer(job: Job, run: Run, batch: pa.RecordBatch, repeats: _Repeats | None) -> None:
     here = np.arange(len(batch))
-    events = None
     if job.separate:
         sizes = batch.column(EVENTS).value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         there = batch.column(HERE).fill_null(False).to_numpy(zero_copy_only=False)
-        again = there & batch.column(AGAIN).fill_null(False).to_numpy(zero_copy_only=False)
+        again = there & (batch.column(AGAIN).to_numpy(zero_copy_only=False) if job.repeats else False)
         run.counts.clicks += int(sizes[~again].sum())
-        run.counts.repeated_impressions += int(again.sum())
         _count_clicks_alone(run, batch, np.flatnonzero(~there), sizes)
         here = np.flatnonzero(there)
-        events = int(sizes[here].sum())
     kept = batch.column(KEEP).fill_null(False).to_numpy(zero_copy_only=False)
     rows = here[kept[here]]
     loaded = Loaded(filtered=len(here) - len(rows))
@@ -150,8 +173,8 @@ def _infer(job: Job, run: Run, batch: pa.RecordBatch) -> None:
     if job.separate:
         clicks, kind = batch.column(EVENTS), PREPARED.field("clicks").type
         loaded.batches = [with_clicks(held, clicks.take(held.column("row")).cast(kind)) for held in loaded.batches]
-    found = run.infer(loaded)
-    run.take(loaded, found, wrong_rows(batch, loaded.wrong), events=events)
+    found = run.infer(loaded, None if repeats is None else partial(repeats.find, len(batch), run.counts))
+    run.take(loaded, found, wrong_rows(batch, loaded.wrong))
 
 
 def _count_clicks_alone(run: Run, batch: pa.RecordBatch, rows: Any, sizes: Any) -> None:
