@@ -44,18 +44,19 @@ def check_method(method: str | Method, *, cases: int = 60, seed: int = 0) -> tup
     method = get_method(method)
     _require(get_method(str(method)) == method, "value", method, f"str(method) is {str(method)!r}, another method")
     _require(get_method(method.spelled) == method, "value", method, f"{method.spelled!r} is another method")
-    applies = {
-        "considerate": method.considerate,
-        "definition": hasattr(method, "lists"),
-        "reads below": method.reads_below is not None,
-    }
-    checks = {name: check for name, check in _CHECKS.items() if applies.get(name, True)}
-    for rankings, k, case_seed in random_rankings(cases, seed=seed, most_rankers=method.most_rankers):
-        draw = _Draw(method, rankings, k, case_seed)
-        for name, check in checks.items():
-            problem = check(draw)
-            _require(problem is None, name, method, f"{problem}; rankings {rankings}, k={k}, seed={case_seed}")
-    return ("value", *checks)
+    names = [name for name, _ in _CHECKS]
+    if not method.considerate:
+        names.remove("considerate")
+    if not hasattr(method, "lists"):
+        names.remove("definition")
+    if method.reads_below is None:
+        names.remove("reads below")
+    for case in random_rankings(cases, seed=seed, most_rankers=method.most_rankers):
+        for name, check in _CHECKS:
+            if name in names:
+                problem = check(method, case)
+                _require(problem is None, name, method, f"{problem}; rankings {case[0]}, k={case[1]}, seed={case[2]}")
+    return ("value", *names)
 
 
 def random_rankings(cases: int, *, seed: int, most_rankers: int | None = None) -> Iterator[Case]:
@@ -80,94 +81,109 @@ def _require(holds: bool, check: str, method: Method, problem: str) -> None:
         raise ContractError(f"{method} breaks the contract ({check}): {problem}.")
 
 
-class _Draw:
-    """What a method draws from rankings, and random clicks on it."""
-
-    def __init__(self, method: Any, rankings: dict[str, list[Hashable]], k: int, seed: int) -> None:
-        self.method, self.rankings, self.k, self.seed = method, rankings, k, seed
-        self.impression: Impression = method.combine(rankings, k, seed=seed)
-        clicked = np.random.default_rng(seed).random(len(self.impression.shown)) < 0.4
-        self.clicks: list[int] = np.flatnonzero(clicked).tolist()
-        self.outcome = infer(self.impression, positions=self.clicks)
+def _some_clicks(impression: Impression, seed: int) -> list[int]:
+    rng = np.random.default_rng(seed)
+    return [int(x) for x in np.flatnonzero(rng.random(len(impression.shown)) < 0.4)]
 
 
-def _check_list(draw: _Draw) -> str | None:
-    shown = draw.impression.shown
-    known = {document for ranking in draw.rankings.values() for document in ranking}
+def _check_list(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    shown = method.combine(rankings, k, seed=seed).shown
+    known = {document for ranking in rankings.values() for document in ranking}
     if len(set(shown)) < len(shown) or not set(shown) <= known:
         return f"shown {shown} holds a document twice or one that no ranker returned"
-    if len(shown) != min(draw.k, len(known)):
-        return f"shown {shown} has {len(shown)} documents, and {min(draw.k, len(known))} could be shown"
+    if len(shown) != min(k, len(known)):
+        return f"shown {shown} has {len(shown)} documents, and {min(k, len(known))} could be shown"
     return None
 
 
-def _check_considerate(draw: _Draw) -> str | None:
-    for rank, document in enumerate(draw.impression.drawn, 1):
-        best = min(ranking.index(document) + 1 for ranking in draw.rankings.values() if document in ranking)
+def _check_considerate(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    for rank, document in enumerate(method.combine(rankings, k, seed=seed).drawn, 1):
+        best = min(ranking.index(document) + 1 for ranking in rankings.values() if document in ranking)
         if best > rank:
             return f"document {document!r} is shown at rank {rank}, and no ranker places it above {best}"
     return None
 
 
-def _check_deterministic(draw: _Draw) -> str | None:
-    first = draw.impression
-    if first != draw.method.combine(draw.rankings, draw.k, seed=draw.seed):
+def _check_deterministic(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    first = method.combine(rankings, k, seed=seed)
+    if first != method.combine(rankings, k, seed=seed):
         return "two draws with one seed differ"
-    if len({len(ranking) for ranking in draw.rankings.values()}) == 1:
-        other = draw.method.combine(np.array(list(draw.rankings.values())), draw.k, seed=draw.seed)
+    if len({len(ranking) for ranking in rankings.values()}) == 1:
+        array = np.array(list(rankings.values()))
+        other = method.combine(array, k, seed=seed)
         if other.shown != first.shown or not np.array_equal(other.ranks, first.ranks):
             return "the same rankings as lists and as an array draw different lists"
     return None
 
 
-def _check_names(draw: _Draw) -> str | None:
-    shown = draw.impression.shown
-    renamed = {f"other {name}": [f"doc {d}" for d in ranking] for name, ranking in draw.rankings.items()}
-    other = draw.method.combine(renamed, draw.k, seed=draw.seed)
-    if other.shown != tuple(f"doc {d}" for d in shown):
-        return f"with documents renamed {shown} becomes {other.shown}"
-    if not np.array_equal(draw.outcome.preferences, infer(other, positions=draw.clicks).preferences):
+def _check_names(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    first = method.combine(rankings, k, seed=seed)
+    renamed = {f"other {name}": [f"doc {d}" for d in ranking] for name, ranking in rankings.items()}
+    other = method.combine(renamed, k, seed=seed)
+    if other.shown != tuple(f"doc {d}" for d in first.shown):
+        return f"with documents renamed {first.shown} becomes {other.shown}"
+    clicks = _some_clicks(first, seed)
+    if not np.array_equal(infer(first, positions=clicks).preferences, infer(other, positions=clicks).preferences):
         return "with rankers and documents renamed the preferences differ"
     return None
 
 
-def _check_antisymmetric(draw: _Draw) -> str | None:
-    matrix = draw.outcome.preferences
-    if matrix.shape != (len(draw.rankings), len(draw.rankings)) or not np.isfinite(matrix).all():
+def _check_antisymmetric(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    impression = method.combine(rankings, k, seed=seed)
+    matrix = infer(impression, positions=_some_clicks(impression, seed)).preferences
+    if matrix.shape != (len(rankings), len(rankings)) or not np.isfinite(matrix).all():
         return f"preferences are {matrix}, not finite numbers for each pair of rankers"
     if not np.allclose(matrix, -matrix.T, rtol=0, atol=1e-9 * max(1.0, np.abs(matrix).max())):
         return f"preferences {matrix.tolist()} are not antisymmetric"
     return None
 
 
-def _check_no_clicks(draw: _Draw) -> str | None:
-    matrix = infer(draw.impression).preferences
+def _check_no_clicks(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    impression = method.combine(rankings, k, seed=seed)
+    matrix = infer(impression).preferences
     return f"without clicks the preferences are {matrix.tolist()}" if matrix.any() else None
 
 
-def _check_serialisable(draw: _Draw) -> str | None:
-    read = Impression.from_dict(json.loads(json.dumps(draw.impression.to_dict())))
-    if read != draw.impression:
+def _check_serialisable(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    impression = method.combine(rankings, k, seed=seed)
+    read = Impression.from_dict(json.loads(json.dumps(impression.to_dict())))
+    clicks = _some_clicks(impression, seed)
+    if read != impression:
         return "an impression read back from JSON differs"
-    if infer(read, positions=draw.clicks) != draw.outcome:
+    if infer(read, positions=clicks) != infer(impression, positions=clicks):
         return "an impression read back from JSON infers something else"
     return None
 
 
-def _check_pinned(draw: _Draw) -> str | None:
-    pinned = draw.method.combine(draw.rankings, draw.k + 1, seed=draw.seed, pinned={0: "pinned"})
-    if pinned.shown[0] != "pinned" or pinned.drawn != draw.impression.drawn:
-        return f"with a document pinned at 0, {draw.impression.shown} becomes {pinned.shown}"
-    if infer(pinned, positions=[0, *(position + 1 for position in draw.clicks)]) != draw.outcome:
+def _check_pinned(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    if k == 1:
+        return None
+    plain = method.combine(rankings, k - 1, seed=seed)
+    pinned = method.combine(rankings, k, seed=seed, pinned={0: "pinned"})
+    if pinned.shown[0] != "pinned" or pinned.drawn != plain.drawn:
+        return f"with a document pinned at 0, {plain.shown} becomes {pinned.shown}"
+    clicks = _some_clicks(plain, seed)
+    with_pin = infer(pinned, positions=[0, *(position + 1 for position in clicks)])
+    if with_pin != infer(plain, positions=clicks):
         return "a pinned document changes the preferences"
     return None
 
 
-def _check_reads_below(draw: _Draw) -> str | None:
-    below, impression = draw.method.reads_below, draw.impression
-    if not draw.clicks:
+def _check_reads_below(method: Method, case: Case) -> str | None:
+    rankings, k, seed = case
+    impression = method.combine(rankings, k, seed=seed)
+    clicks = _some_clicks(impression, seed)
+    if method.reads_below is None or not clicks:
         return None
-    m = max(draw.clicks) + 1 + below
+    m = max(clicks) + 1 + method.reads_below
     shorter = replace(
         impression,
         shown=impression.drawn[: min(m, len(impression.shown))],
@@ -175,37 +191,38 @@ def _check_reads_below(draw: _Draw) -> str | None:
         ranks=impression.ranks[:m],
         note=impression.note[:m],
     )
-    if infer(shorter, positions=draw.clicks) != draw.outcome:
-        return f"for clicks at {draw.clicks} a document more than {below} below the last changes the credits"
+    if infer(shorter, positions=clicks) != infer(impression, positions=clicks):
+        return f"for clicks at {clicks} a document more than {method.reads_below} below the last changes the credits"
     return None
 
 
-def _check_definition(draw: _Draw) -> str | None:
-    method, impression = draw.method, draw.impression
-    if max(map(len, draw.rankings.values())) > 5 or len(draw.rankings) > 3:
+def _check_definition(method: Any, case: Case) -> str | None:
+    rankings, k, seed = case
+    if max(map(len, rankings.values())) > 5 or len(rankings) > 3:
         return None
-    exact = tuple(tuple(ranking) for ranking in draw.rankings.values())
+    impression = method.combine(rankings, k, seed=seed)
+    exact = tuple(tuple(ranking) for ranking in rankings.values())
     note = tuple(impression.note.tolist())
-    lists = [(drawn, noted) for drawn, noted, probability in method.lists(exact, draw.k) if probability > 0]
+    lists = [(drawn, noted) for drawn, noted, probability in method.lists(exact, k) if probability > 0]
     if not any(drawn == impression.drawn and (noted == note or not method.keeps_note) for drawn, noted in lists):
         return f"the kernel drew {impression.drawn}, note {note}, which has no probability by definition"
-    scores = method.score(exact, impression.drawn, note, draw.clicks, draw.k)
-    expected = exact_preferences(method.outcome, scores)
-    found = draw.outcome.preferences
+    clicks = _some_clicks(impression, seed)
+    expected = exact_preferences(method.outcome, method.score(exact, impression.drawn, note, clicks, k))
+    found = infer(impression, positions=clicks).preferences
     if not np.allclose(found, np.array(expected, dtype=float), rtol=1e-9, atol=1e-9):
-        return f"for clicks at {draw.clicks} the kernel says {found.tolist()}, the definition {expected}"
+        return f"for clicks at {clicks} the kernel says {found.tolist()}, the definition {expected}"
     return None
 
 
-_CHECKS: dict[str, Callable[[_Draw], str | None]] = {
-    "list": _check_list,
-    "considerate": _check_considerate,
-    "deterministic": _check_deterministic,
-    "names": _check_names,
-    "antisymmetric": _check_antisymmetric,
-    "no clicks": _check_no_clicks,
-    "serialisable": _check_serialisable,
-    "pinned": _check_pinned,
-    "reads below": _check_reads_below,
-    "definition": _check_definition,
-}
+_CHECKS: tuple[tuple[str, Callable[[Method, Case], str | None]], ...] = (
+    ("list", _check_list),
+    ("considerate", _check_considerate),
+    ("deterministic", _check_deterministic),
+    ("names", _check_names),
+    ("antisymmetric", _check_antisymmetric),
+    ("no clicks", _check_no_clicks),
+    ("serialisable", _check_serialisable),
+    ("pinned", _check_pinned),
+    ("reads below", _check_reads_below),
+    ("definition", _check_definition),
+)
