@@ -202,10 +202,14 @@ class Quarantine:
             self.reasons[entry["kind"]] += entry.get("rows", 1)
             if len(self.examples) < EXAMPLES:
                 self.examples.append(entry)
-            if self.path is not None:
-                self._file = self._file or self.path.open("w", encoding="utf-8")
-                self._file.write(json.dumps(entry) + "\n")
+            self.write(entry)
         return rows
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """Write an entry to the file, if there is one; tasks of Spark return it instead."""
+        if self.path is not None:
+            self._file = self._file or self.path.open("w", encoding="utf-8")
+            self._file.write(json.dumps(entry) + "\n")
 
     def mark(self) -> tuple[int, Counter[str], int]:
         """Return where the quarantine is now, for `rewind`."""
