@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -447,19 +448,14 @@ def test_sums_that_were_made_elsewhere_are_the_same_tally():
         Tally.from_sums(NAMES, ["u", "v"], np.zeros(2, int), np.zeros((2, 3)), np.zeros(3))
 
 
-def test_the_calibration_benchmark_computes_moments_as_the_tally_does():
-    import importlib.util
-    from pathlib import Path
+def test_the_calibration_benchmark_computes_moments_as_the_tally_does(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from calibration_parts.world import moments_of
 
-    path = Path(__file__).parents[2] / "benchmarks" / "calibration.py"
-    spec = importlib.util.spec_from_file_location("calibration", path)
-    calibration = importlib.util.module_from_spec(spec)
-    sys.modules["calibration"] = calibration
-    spec.loader.exec_module(calibration)
     rng = np.random.default_rng(4)
     counts, sums, squares = rng.integers(1, 9, 50), rng.normal(size=(50, 3)), np.array([90.0, 80.0, 70.0])
     tally = Tally.from_sums(NAMES, list(range(50)), counts, sums, squares, sums_of="pairs")
-    mine, theirs = calibration.moments_of(counts, sums, squares), tally.moments()
+    mine, theirs = moments_of(counts, sums, squares), tally.moments()
     for name in mine._fields:
         np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=1e-12, err_msg=name)
 
