@@ -58,12 +58,14 @@ def test_a_tally_plans_every_pair_for_the_preference_it_shows(capsys: pytest.Cap
     code, out, _ = run(capsys, saved)
     assert code == 0
     assert "bm25 / ltr" in out
+    assert "if the true preference is within one standard error" in " ".join(out.split())
     assert "corrected for 3 pairs" in " ".join(out.split())
     code, out, _ = run(capsys, saved, "--json")
     plans = json.loads(out)["plans"]
     assert len(plans) == 3
     assert [one["units"] for one in plans] == sorted(one["units"] for one in plans)
     assert {one["comparisons"] for one in plans} == {3}
+    assert all(one["units_low"] <= one["units"] <= (one["units_high"] or one["units"]) for one in plans)
 
 
 def test_a_tally_plans_one_pair_for_an_effect(capsys: pytest.CaptureFixture[str], saved: Path) -> None:

@@ -111,13 +111,20 @@ def test_the_rate_is_of_new_units_in_about_the_last_week_up_to_now():
 
 
 def test_waiting_is_said_in_words():
-    assert [wait(more, 100.0) for more in (1, 50, 300, 2_000, 10**6)] == [
+    assert [wait(more, more, 100.0) for more in (1, 50, 300, 2_000, 10**6)] == [
         "about 14 minutes", "about 12 hours", "about 3 days", "about 3 weeks", "over two years",
     ]  # fmt: skip
+    assert [wait(low, 10 * low, 100.0) for low in (1, 300, 10**5)] == [
+        "14 minutes to 2 hours", "3 days to 4 weeks", "over two years",
+    ]  # fmt: skip
+    assert wait(50, None, 100.0) == "at least 12 hours"
     assert duration(0.0) == "under a minute"
     verdict = verdict_of(60)
-    assert "more users until ltr differs significantly from bm25" in forecast(verdict, "bm25", "user", None)
-    assert forecast(verdict, "bm25", "user", 1e6).startswith("Under a minute until ltr differs significantly from bm25")
+    until = "until ltr differs significantly from bm25"
+    assert forecast(verdict, "bm25", "user", None).startswith(f"About 270 to 1,400 more users {until}")
+    assert forecast(verdict, "bm25", "user", 1e7).startswith(f"Under a minute {until}")
+    assert forecast(verdict, "bm25", "user", 1e6).startswith(f"Up to 2 minutes {until}")
+    assert forecast(verdict, "bm25", "user", 9.0).startswith(f"4 weeks to 5 months {until}")
     assert forecast(None, "bm25", "session", None) == "A verdict needs at least two sessions."
     assert (
         forecast(verdict_of(3000, (0, 0.3, 0.4)), "bm25", "user", 9.0)

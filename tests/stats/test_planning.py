@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from multileave.errors import TallyError
-from multileave.stats import Design, Rules, Tally, plan
+from multileave.stats import Design, Rules, Tally, plan, plan_pairs
 from multileave.stats.intervals.clustered import clustered
 from multileave.stats.intervals.confidence_sequence import anytime
+from multileave.stats.intervals.moments import Moments
 from multileave.stats.planning import power, units_to_decide
 
 AB = ("a", "b")
@@ -87,7 +88,72 @@ def test_the_verdict_says_how_many_more_users_it_takes():
         (design,) = Design.of_moments(tally.moments())
         total = plan(design, 0.05, interval=interval).units
         assert verdict.pairs[0].more_units == pytest.approx(total - 400, rel=0.02)
-        assert f"about {round(total - 400, -2):,} more impressions needed" in str(verdict)
+
+
+@pytest.mark.parametrize("interval", ["clustered", "anytime"])
+def test_the_verdict_says_how_uncertain_the_number_of_further_users_is(interval):
+    tally = tally_with(0.07)
+    verdict = tally.verdict(interval=interval)
+    (pair,), (design,), error = verdict.pairs, Design.of_moments(tally.moments()), tally.moments().errors[0]
+    for more, size in ((pair.more_units_low, 0.07 + error), (pair.more_units_high, 0.07 - error)):
+        assert more == pytest.approx(plan(design, size, interval=interval).units - 400, rel=0.02, abs=10)
+    low, high = (round(more, 2 - len(str(more))) for more in (pair.more_units_low, pair.more_units_high))
+    assert high > 10 * low
+    assert verdict.sentence.endswith(f", about {low:,} to {high:,} more impressions needed")
+
+
+def test_a_range_without_an_end_is_said_to_have_none():
+    verdict = tally_with(0.05).verdict()  # 1.0 standard errors
+    (pair,) = verdict.pairs
+    assert (pair.more_units > 1000, pair.more_units_high) == (True, None)
+    assert verdict.sentence.endswith(
+        f", at least {round(pair.more_units_low, -1)} more impressions needed, possibly over 100 times as many"
+    )
+
+
+def test_what_is_significant_needs_no_more_users():
+    (pair,) = tally_with(0.2).verdict().pairs
+    assert (pair.significant, pair.more_units, pair.more_units_low, pair.more_units_high) == (True, None, None, None)
+
+
+def test_the_true_need_is_within_the_range_about_as_often_as_one_standard_error_says():
+    rng = np.random.default_rng(3)
+    truth, held, repetitions = 0.08, 0, 2000
+    needed = units_to_decide(exact_moments(truth, 1.0), Rules(), 1)[0]
+    for mean in rng.normal(truth, 1.0 / 20.0, repetitions):
+        moments = exact_moments(mean, 1.0)
+        low, high = (units_to_decide(moments, Rules(), 1, errors)[0] for errors in (1.0, -1.0))
+        held += low <= needed <= high
+    assert held / repetitions == pytest.approx(0.68, abs=0.03)
+
+
+def exact_moments(mean, deviation, users=400):
+    one = np.ones(1)
+    return Moments(users, users, float(users), users * mean * one, users * deviation**2 * one, users * one, one, one)
+
+
+def tally_with(mean, users=400):
+    """Return a tally of units with one impression each, whose preferences have this mean and deviation 1."""
+    values = np.random.default_rng(1).normal(0.0, 1.0, users)
+    values = (values - values.mean()) / values.std(ddof=1) + mean
+    credits = np.column_stack([values, np.zeros(users)])
+    return Tally.from_sums(AB, list(range(users)), np.ones(users, dtype=int), credits, np.array([float(users)]))
+
+
+def test_a_pilot_that_estimates_the_effect_gives_a_range():
+    import json
+
+    ((names, made),) = plan_pairs(tally_with(0.1))
+    error = 1.0 / 20.0
+    assert names == AB
+    assert made.units_low == pytest.approx(plan(made.design, 0.1 + error).units, rel=0.01)
+    assert made.units_high == pytest.approx(plan(made.design, 0.1 - error).units, rel=0.01)
+    assert f"about {made.units:,} users or impressions, about 350 to 3,200 if the true preference" in str(made)
+    assert json.loads(json.dumps(made.to_dict()))["units_high"] == made.units_high
+    ((_, given),) = plan_pairs(tally_with(0.1), 0.1)
+    assert (given.range, given.units_low, given.units_high) == ("", None, None)
+    ((_, unsure),) = plan_pairs(tally_with(0.03))
+    assert (unsure.range.startswith("at least"), unsure.units_high) == (True, None)
 
 
 def test_what_is_out_of_sight_is_not_promised():
@@ -96,7 +162,7 @@ def test_what_is_out_of_sight_is_not_promised():
     tally = Tally.from_sums(AB, list(range(400)), np.ones(400, dtype=int), credits, np.array([400.0]))
     verdict = tally.verdict()
     assert verdict.pairs[0].more_units is None
-    assert "over 100 times as many impressions needed" in str(verdict)
+    assert verdict.sentence.endswith("more impressions needed, possibly over 100 times as many")
 
 
 def test_needs_are_solved_for_the_sequence_before_and_after_its_time():

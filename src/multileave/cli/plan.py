@@ -136,14 +136,19 @@ def _print_plans(plans: "list[tuple[str, Plan]]") -> None:
 
     first = plans[0][1]
     looks = "any number of looks" if first.interval == "anytime" else "one look at the end"
-    table = rounded_table(("pair",), ("preference to detect", "users", "impressions"))
+    ranged = any(made.range for _, made in plans)
+    table = rounded_table(
+        ("pair",), ("preference to detect", "users", *(["within one error"] if ranged else []), "impressions")
+    )
     for name, made in plans:
-        table.add_row(escape(name), f"{made.effect:.3g}", f"{made.units:,}", f"{made.impressions:,}")
+        users = [f"{made.units:,}", *([made.range.removeprefix("about ")] if ranged else [])]
+        table.add_row(escape(name), f"{made.effect:.3g}", *users, f"{made.impressions:,}")
     console = table_console()
     console.print(table)
     console.print(
         f"[dim]{100 * first.power:g} % power at {100 * first.confidence:g} % confidence, {looks}, corrected for "
-        f"{first.comparisons} pairs.[/dim]"
+        f"{first.comparisons} pairs."
+        f"{' Within one error: if the true preference is within one standard error.' if ranged else ''}[/dim]"
     )
 
 

@@ -7,7 +7,7 @@ only add to it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 POWER = 0.8
 MOST_UNITS = 10**12
+ONE_ERROR = 0.15865525393145707  # a normal variable exceeds its mean by one standard deviation this often
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Plan:
 
     effect: the difference to detect, in mean preference per impression.
     units, impressions: how many it takes. comparisons: the number of pairs to correct for (Bonferroni).
+    units_low, units_high: if the effect is a tally's own estimate, how many it takes if the true preference is one
+        standard error larger or smaller; units_high is None if that is no preference, or takes too many to plan for.
     """
 
     effect: float
@@ -96,6 +99,13 @@ class Plan:
     interval: str
     comparisons: int
     design: Design
+    units_low: int | None = None
+    units_high: int | None = None
+
+    @property
+    def range(self) -> str:
+        """The range of units in words, empty if the effect was given."""
+        return "" if self.units_low is None else units_in_words(self.units_low, self.units_high)
 
     def __str__(self) -> str:
         looks = "with any number of looks" if self.interval == "anytime" else "with one look at the end"
@@ -103,6 +113,8 @@ class Plan:
         who = f"{self.units:,} users ({self.impressions:,} impressions)"
         if self.design.impressions == 1.0:
             who = f"{self.units:,} users or impressions"
+        if self.range:
+            who += f", {self.range} if the true preference is within one standard error,"
         return (
             f"about {who} to detect a preference of {self.effect:g} per impression with {100 * self.power:g} % power "
             f"at {100 * self.confidence:g} % confidence, {looks}{pairs}"
@@ -211,7 +223,10 @@ def plan_pairs(
         if design is None or size == 0.0:
             without.append(" and ".join(names))
         else:
-            found.append((names, plan(design, size, comparisons=comparisons, **options)))
+            made = plan(design, size, comparisons=comparisons, **options)
+            if effect is None:
+                made = _with_range(made, one_error(moments) * design.deviation / math.sqrt(moments.units))
+            found.append((names, made))
     if not found:
         raise TallyError(
             f"The tally's {moments.impressions:,} impressions show no preference between {'; '.join(without)}, so the "
@@ -221,22 +236,60 @@ def plan_pairs(
     return sorted(found, key=lambda one: one[1].units)
 
 
-def units_to_decide(moments: Moments, rules: Rules, comparisons: int) -> Floats:
+def _with_range(made: Plan, error: float) -> Plan:
+    """Return a plan with the range of units that an error of its effect causes."""
+    wanted = made.power, Rules(made.confidence, made.interval), made.comparisons
+    low = _fewest(made.design, made.effect + error, *wanted)
+    high = _fewest(made.design, made.effect - error, *wanted) if made.effect > error else None
+    return replace(made, units_low=low, units_high=high)
+
+
+def one_error(moments: Moments) -> float:
+    """Return how many estimated standard errors are as likely as one standard error that is known: 1 with many units.
+
+    >>> few, many = (Moments(n, n, float(n), *[np.ones(1)] * 5) for n in (5, 5000))
+    >>> round(one_error(few), 2), round(one_error(many), 2)
+    (1.14, 1.0)
+    """
+    return t_quantile(ONE_ERROR, moments.freedom)
+
+
+def units_in_words(low: int, high: int | None) -> str:
+    """Return a range of units, rounded to two digits; high is None if there is no end.
+
+    >>> units_in_words(2_968, 40_321), units_in_words(2_968, None), units_in_words(2_968, 2_991)
+    ('about 3,000 to 40,000', 'at least 3,000', 'about 3,000')
+    """
+    if high is None:
+        return f"at least {two_digits(low):,}"
+    low, high = two_digits(low), two_digits(high)
+    return f"about {low:,} to {high:,}" if low < high else f"about {low:,}"
+
+
+def two_digits(number: float) -> int:
+    """Return a number rounded to two digits, at least 1."""
+    return max(int(round(number, -max(len(str(int(number))) - 2, 0))), 1)
+
+
+def units_to_decide(moments: Moments, rules: Rules, comparisons: int, errors: float = 0.0) -> Floats:
     """Return about how many units in all it takes until each preference, (P,), is significant if it stays as large.
 
-    With the current variance and 80 % power; infinite if there is no preference.
+    With the current variance and 80 % power; infinite if there is no preference. errors: so many standard errors are
+    added to the preference's size, or taken away.
     """
     from scipy.special import ndtri
 
     alpha = (1.0 - rules.confidence) / comparisons
     ratios = np.full_like(moments.totals, np.inf)  # standard error with one unit, over the preference
-    seen = (moments.totals != 0.0) & (moments.variances > 0.0)
-    np.divide(np.sqrt(moments.variances * moments.units), np.abs(moments.totals), out=ratios, where=seen)
+    deviations = np.sqrt(moments.variances)
+    sizes = np.abs(moments.totals) + errors * deviations
+    seen = (sizes > 0.0) & (moments.variances > 0.0)
+    np.divide(deviations * math.sqrt(moments.units), sizes, out=ratios, where=seen)
     chance = float(ndtri(POWER))
     critical = np.full_like(ratios, -float(ndtri(alpha / 2.0)))
     needed = (ratios * (critical + chance)) ** 2
     if rules.interval == "anytime":
-        per_unit = moments.clocks / moments.units
+        per_unit = np.maximum(moments.clocks, 1e-300) / moments.units  # so that none is infinitely many times 0
         for _ in range(60):  # damped, as early on the boundary falls as fast as units are added
             clocks = np.clip(needed * per_unit, 1e-3, 1e30)
             step = ratios * (boundary(clocks, alpha, rules.tuned_for) + chance)

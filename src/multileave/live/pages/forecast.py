@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from multileave.live.records import Look
-from multileave.stats import Verdict
+from multileave.stats import PairVerdict, Verdict
+from multileave.stats.planning import two_digits, units_in_words
+from multileave.stats.verdict.wording import range_needed
 
 DAY = 86_400.0
 RECENT = timedelta(days=7)
@@ -41,9 +43,27 @@ def duration(seconds: float) -> str:
     return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
-def wait(more_units: int, per_day: float) -> str:
-    """Describe the time until this many more units have arrived."""
-    return f"about {duration(more_units / per_day * DAY)}".replace("about under", "under").replace("about over", "over")
+def wait(low: int, high: int | None, per_day: float) -> str:
+    """Describe the time until a number of units in this range have arrived; high is None if there is no end.
+
+    >>> wait(300, 2_000, 100.0), wait(300, None, 100.0), wait(10**6, None, 100.0), wait(1, 1, 1e6)
+    ('3 days to 3 weeks', 'at least 3 days', 'over two years', 'under a minute')
+    """
+    first = duration(low / per_day * DAY)
+    last = None if high is None else duration(high / per_day * DAY)
+    if first == last or first.startswith("over"):
+        return f"about {first}".replace("about under", "under").replace("about over", "over")
+    if last is None:
+        return f"at least {first}".replace("at least under", "over")
+    return f"up to {last}" if first.startswith("under") else f"{first} to {last}"
+
+
+def waiting(pairs: Sequence[PairVerdict], unit: str, per_day: float | None) -> str:
+    """Describe how long it takes until all these pairs are significant, in units if their rate is not known."""
+    found = range_needed(pairs)
+    if found is None:
+        return ""
+    return f"{units_in_words(*found)} more {unit}s" if per_day is None else wait(*found, per_day)
 
 
 def forecast(verdict: Verdict | None, control: str, unit: str, per_day: float | None) -> str:
@@ -54,31 +74,22 @@ def forecast(verdict: Verdict | None, control: str, unit: str, per_day: float | 
     open_pairs = [pair for pair in pairs if not pair.significant]
     if not open_pairs:
         return f"Every ranker differs significantly from {control}."
-    near = {pair.rankers[0]: pair.more_units for pair in open_pairs if pair.more_units is not None}
+    near = [pair for pair in open_pairs if pair.more_units is not None]
     far = len(open_pairs) - len(near)
     if not near:
         return (
-            f"No significant difference is in sight: {_rankers(far)} would need over 100 times as many {unit}s to "
+            f"No significant difference is in sight: {_rankers(far)} may need over 100 times as many {unit}s to "
             f"differ significantly from {control}."
         )
-    first = min(near, key=lambda name: near[name])
-    most = max(near.values())
-    if per_day is None:
-        words = f"About {_round(near[first]):,} more {unit}s until {first} differs significantly from {control}"
-        words += f", {_round(most):,} until {len(near)} rankers do." if len(near) > 1 else "."
-    else:
-        words = f"{wait(near[first], per_day).capitalize()} until {first} differs significantly from {control}"
-        words += f", {wait(most, per_day)} until {len(near)} rankers do" if len(near) > 1 else ""
-        words += f", if preferences stay the same and {_round(per_day):,} new {unit}s arrive per day."
+    first = min(near, key=lambda pair: pair.more_units or 0)
+    until = f"until {first.rankers[0]} differs significantly from {control}"
+    words = f"{waiting([first], unit, per_day).capitalize()} {until}"
+    words += f", {waiting(near, unit, per_day)} until {len(near)} rankers do" if len(near) > 1 else ""
+    words += f", if {two_digits(per_day):,} new {unit}s arrive per day." if per_day is not None else "."
     if far:
-        words += f" {_rankers(far).capitalize()} more would need over 100 times as many {unit}s."
+        words += f" {_rankers(far).capitalize()} more may need over 100 times as many {unit}s."
     return words
 
 
 def _rankers(number: int) -> str:
     return f"{number} ranker{'s' if number > 1 else ''}"
-
-
-def _round(number: float) -> int:
-    digits = max(len(str(int(number))) - 2, 0)
-    return max(int(round(number, -digits)), 1)

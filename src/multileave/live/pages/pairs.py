@@ -6,7 +6,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from multileave.live.pages.forecast import wait
+from multileave.live.pages.forecast import waiting
 from multileave.live.pages.svg import Point, Scale, curve, forest_axis, forest_strip, scale_of
 from multileave.live.records import Look, LookPair
 from multileave.stats import PairVerdict, Verdict
@@ -84,7 +84,7 @@ def _row(pair: PairVerdict, text: dict[str, str], scale: Scale, per_day: float |
         words = "significantly better" if pair.preference > 0.0 else "significantly worse"
     else:
         words = "not significant"
-        words += "" if per_day is None or pair.more_units is None else f" yet, {wait(pair.more_units, per_day)}"
+        words += "" if per_day is None or pair.more_units is None else f" yet, {waiting([pair], '', per_day)}"
     strip = forest_strip(pair.preference, pair.low, pair.high, scale, _kind(pair))
     return PairRow(
         *pair.rankers,

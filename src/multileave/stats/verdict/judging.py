@@ -11,7 +11,7 @@ from multileave.stats.intervals.confidence_sequence import anytime, boundary
 from multileave.stats.intervals.corrections import CORRECTIONS
 from multileave.stats.intervals.crosschecks import bootstrap, sign_test
 from multileave.stats.intervals.moments import Moments, pair_positions
-from multileave.stats.planning import units_to_decide
+from multileave.stats.planning import one_error, units_to_decide
 from multileave.stats.tally.base import BaseTally
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
@@ -71,7 +71,11 @@ def _verdict(
     alpha = 1.0 - rules.confidence
     open_pairs = max(int((p_corrected > alpha).sum()), 1) if rules.correction == "holm" else 1
     first, second = pair_positions(len(tally.rankers))
-    needed = units_to_decide(moments, rules, open_pairs)
+    error = one_error(moments)
+    needed = {
+        name: units_to_decide(moments, rules, open_pairs, errors)
+        for name, errors in (("more_units", 0.0), ("more_units_low", error), ("more_units_high", -error))
+    }
     columns = {
         "preference": intervals.means, "low": intervals.lows, "high": intervals.highs, "p": intervals.p,
         "p_corrected": p_corrected, "significant": p_corrected <= alpha, "share": shares, "share_low": share_lows,
@@ -79,10 +83,11 @@ def _verdict(
     }  # fmt: skip
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     pairs = []
-    for n, m, units_needed, row in zip(first.tolist(), second.tolist(), needed.tolist(), rows, strict=True):
+    for at, (n, m, row) in enumerate(zip(first.tolist(), second.tolist(), rows, strict=True)):
         found = dict(zip(columns, row, strict=True))
-        in_sight = not found["significant"] and units_needed <= IN_SIGHT * moments.units
-        more = max(round(units_needed) - moments.units, 1) if in_sight else None
-        pairs.append(PairVerdict((tally.rankers[n], tally.rankers[m]), more_units=more, **found))
+        for name, units_needed in needed.items():
+            in_sight = not found["significant"] and units_needed[at] <= IN_SIGHT * moments.units
+            found[name] = max(round(float(units_needed[at])) - moments.units, 1) if in_sight else None
+        pairs.append(PairVerdict((tally.rankers[n], tally.rankers[m]), **found))
     health = examine(tally, moments)
     return Verdict(tally.rankers, moments.impressions, moments.units, rules.confidence, tuple(pairs), rules, health)

@@ -40,6 +40,14 @@ class PairVerdict(Record):
         "if it is significant, or takes over 100 times the units.",
         default=None,
     )
+    more_units_low: int | None = about(
+        "The same if the true preference is one standard error larger; None if it is significant.", default=None
+    )
+    more_units_high: int | None = about(
+        "The same if the true preference is one standard error smaller; None if it is significant, or takes over 100 "
+        "times the units, or if that is no preference.",
+        default=None,
+    )
 
     @property
     def reversed(self) -> "PairVerdict":

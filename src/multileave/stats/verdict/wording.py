@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 
+from multileave.stats.planning import units_in_words
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
 NAMES_LISTED = 3  # with more rankers than this, the sentence counts them
@@ -58,15 +59,21 @@ def _none_significant(verdict: Verdict) -> str:
 
 
 def _needed(verdict: Verdict, pairs: Sequence[PairVerdict]) -> str:
-    """Return the number of users still needed for all these pairs to be significant, if it is known."""
-    if verdict.health is None:
+    """Return the range of users still needed for all these pairs to be significant, if it is known."""
+    found = range_needed(pairs)
+    if verdict.health is None or found is None:
         return ""
-    needed = [pair.more_units for pair in pairs]
-    if any(more is None for more in needed):
-        return "" if len(pairs) > 1 else f", over 100 times as many {_noun(verdict)} needed"
-    most = max(more for more in needed if more is not None)
-    digits = max(len(str(most)) - 2, 0)
-    return f", about {max(round(most, -digits), 1):,} more {_noun(verdict)} needed"
+    far = ", possibly over 100 times as many" if found[1] is None else ""
+    return f", {units_in_words(*found)} more {_noun(verdict)} needed{far}"
+
+
+def range_needed(pairs: Sequence[PairVerdict]) -> tuple[int, int | None] | None:
+    """Return the range of further units until all these pairs are significant; None if it is not known for one."""
+    lows = [pair.more_units_low for pair in pairs if pair.more_units_low is not None]
+    highs = [pair.more_units_high for pair in pairs if pair.more_units_high is not None]
+    if len(lows) < len(pairs):
+        return None
+    return max(lows), max(highs) if len(highs) == len(pairs) else None
 
 
 def heading(verdict: Verdict) -> str:
