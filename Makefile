@@ -1,4 +1,5 @@
 # make demo   compare five rankers with simulated users
+# make live   the dashboard, with simulated users who search
 # make test   every check: style, types, layers, tests, doctests, the README
 # make acceptance  what needs a cluster, a browser, a process to kill, a fresh environment or a notebook
 # make soak   what is too long for every day
@@ -21,10 +22,13 @@ CORE_PYTEST := -m pytest -W ignore::DeprecationWarning $(CORE_TESTS)
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PYTHONS ?= 3.11 3.12 3.13
 
-.PHONY: demo test lint tests acceptance soak bench docs lowest pythons clean
+.PHONY: demo live test lint tests acceptance soak bench docs lowest pythons clean
 
 demo: .venv/core
 	$(BIN)/multileave demo
+
+live: .venv/live
+	$(BIN)/multileave demo --live
 
 test: lint tests
 
@@ -69,6 +73,11 @@ pythons: .venv/dev
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/live: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[live,client]'
 	touch $@
 
 # uv takes under a minute where pip takes three or more.

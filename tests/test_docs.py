@@ -42,6 +42,15 @@ def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch, engine)
             printed = None
 
 
+def test_the_readme_is_short_and_links_to_what_exists():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) < 110
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", readme)
+    assert "docs/methods.md" in links
+    for link in links:
+        assert (ROOT / link).exists(), f"README.md links to {link}, which is absent"
+
+
 def test_every_reference_key_is_in_the_bibliography():
     known = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.bib").read_text(), re.MULTILINE))
     for source in (ROOT / "src").rglob("*.py"):
@@ -64,11 +73,11 @@ def test_the_public_names_are_few_and_there():
         _ = ml.nearest
 
 
-def test_every_method_stands_in_the_readme():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_method_stands_in_the_table_of_methods():
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     for name, method in base.methods().items():
-        assert f"| `{name}` |" in readme, f"README's table of methods lacks {name}, {method.title}"
-        [row] = [line for line in readme.splitlines() if line.startswith(f"| `{name}` |")]
+        assert f"| `{name}` |" in page, f"docs/methods.md lacks {name}, {method.title}"
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
         cells = [cell.strip() for cell in row.strip("|").split("|")]
         assert cells[2].startswith("yes") == method.considerate
         assert bool(method.unbiased_lists) == (cells[3] == "yes")

@@ -104,9 +104,9 @@ def test_the_core_works_alone(empty):
     assert run([empty / "python", "-c", outcome + "print(ml.infer(i, clicks=['a']).preferences.shape)"]) == "(2, 2)\n"
 
 
-def test_one_install_and_one_command_give_the_readmes_verdict_on_run_files(built, tmp_path):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme[readme.index("## TREC run files") :]
+def test_one_install_and_one_command_give_the_documented_verdict_on_run_files(built, tmp_path):
+    page = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
+    section = page[page.index("## Run files") :]
     install, command = re.search(r"```sh\n(.*)\n(.*)\n```", section).groups()
     verdict = re.search(r"```text\n(.*?)```", section, re.DOTALL)[1]
     extra = re.fullmatch(r"pip install 'multileave(\[\w+\])'", install)[1]

@@ -1,4 +1,4 @@
-"""A live experiment in one's own application, as the README shows it: in few lines, by these commands."""
+"""A live experiment in one's own application, as the how-to shows it: in few lines, by these commands."""
 
 import importlib.util
 import os
@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 pytestmark = pytest.mark.acceptance
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "fastapi.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "examples" / "fastapi_app.py"
 CODE = EXAMPLE.read_text(encoding="utf-8").rpartition('"""')[2].strip()
 
@@ -42,15 +42,15 @@ def test_the_example_shows_lists_and_reports_clicks(tmp_path, monkeypatch):
         assert Api(address).traffic()["events"] == {"click": 3}
 
 
-def test_the_readme_shows_the_whole_example_and_it_is_short():
-    assert f"```python\n{CODE}\n```" in README
+def test_the_page_shows_the_whole_example_and_it_is_short():
+    assert f"```python\n{CODE}\n```" in PAGE
     assert len([line for line in CODE.splitlines() if line.strip()]) < 30
 
 
-def test_the_readmes_commands_start_an_experiment(tmp_path):
+def test_the_pages_commands_start_an_experiment(tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("curl is absent: apt-get install curl")
-    (block,) = re.findall(r"^```sh\n((?:(?!```).)*uvicorn fastapi_app:app)\n```$", README, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```sh\n((?:(?!```).)*uvicorn fastapi_app:app)\n```$", PAGE, re.MULTILINE | re.DOTALL)
     install, rest = block.split("\n", 1)
     assert install == "pip install 'multileave[live,client]'"
     service_port, port = free_ports(2)

@@ -124,18 +124,18 @@ def test_one_command_gives_a_verdict(capsys: pytest.CaptureFixture[str], tmp_pat
     assert widths == {2}  # name, dpm, tdm; ppm, the reference of the marks, is not among the methods
 
 
-def test_the_readme_shows_the_verdicts_that_the_examples_give(
+def test_the_page_shows_the_verdicts_that_the_examples_give(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The verdict is by the first method and does not depend on the others or on the number of runs."""
-    readme = (EXAMPLES.parents[1] / "README.md").read_text(encoding="utf-8")
-    command = next(line for line in readme.splitlines() if line.startswith("multileave study --runs"))
+    page = (EXAMPLES.parents[1] / "docs" / "study.md").read_text(encoding="utf-8")
+    command = next(line for line in page.splitlines() if line.startswith("multileave study --runs"))
     monkeypatch.chdir(EXAMPLES)
     assert (
         main([*command.split()[1:], "--methods", "rpm", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
     )
     end = capsys.readouterr().out.partition("Verdict of simulated users")
-    assert end[1] + end[2] in readme
+    assert end[1] + end[2] in page
 
 
 def test_json_holds_topics_truth_verdicts_and_errors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
