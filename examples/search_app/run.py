@@ -40,15 +40,22 @@ def served(app: object, port: int) -> Iterator[str]:
 
 
 def experiment(service: str) -> int:
-    """Return the number of the running experiment on these rankers; start one if there is none."""
+    """Return the number of the running experiment on these rankers, once the service can draw its lists.
+
+    Start one if there is none.
+    """
     with httpx.Client(base_url=f"{service}/api/v1", timeout=60.0) as api:
-        for found in api.get("/experiments").raise_for_status().json()["experiments"]:
-            if found["status"] == "running" and found["rankers"] == list(RANKERS):
-                return int(found["number"])
-        wanted = {"name": "documentation search", "rankers": list(RANKERS), "control": RANKERS[0]}
-        number = api.post("/experiments", json=wanted).raise_for_status().json()["number"]
-        api.post(f"/experiments/{number}/start").raise_for_status()
-        return int(number)
+        every = api.get("/experiments").raise_for_status().json()["experiments"]
+        ours = (one for one in every if one["status"] == "running" and one["rankers"] == list(RANKERS))
+        found = next(ours, None)
+        if found is None:
+            wanted = {"name": "documentation search", "rankers": list(RANKERS), "control": RANKERS[0]}
+            found = api.post("/experiments", json=wanted).raise_for_status().json()
+            found = api.post(f"/experiments/{found['number']}/start").raise_for_status().json()
+        while not found["compiled"]:  # until then, everyone would see the control's list
+            time.sleep(0.1)
+            found = api.get(f"/experiments/{found['number']}").raise_for_status().json()
+        return int(found["number"])
 
 
 def main() -> None:

@@ -42,6 +42,28 @@ def test_users_search_until_ctrl_c_and_the_verdict_is_printed(tmp_path):
     assert (tmp_path / "demo.db").exists()
 
 
+def test_the_browser_opens_when_the_service_is_ready_and_the_end_says_what_is_next(tmp_path):
+    """With an empty cache of compiled kernels, no search falls back while the method is compiled."""
+    program = tmp_path / "browser"
+    program.write_text(f"#!/bin/sh\necho $1 > {tmp_path}/opened\n")
+    program.chmod(0o700)
+    environment = {**os.environ, "BROWSER": f"{program} %s", "MULTILEAVE_CACHE_DIR": str(tmp_path / "cache")}
+    command = [*COMMAND, "--port", "0", "--seconds", "3", "--open"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    address = done.stdout.split()[2]
+    assert (tmp_path / "opened").read_text() == f"{address}experiments/1\n"
+    assert "control's list" not in done.stderr
+    assert done.stdout.index("Next:") > done.stdout.index("the best ranker by construction")
+
+
+def test_opening_a_browser_needs_the_live_demo():
+    command = [part for part in COMMAND if part != "--live"]
+    found = subprocess.run([*command, "--open"], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 2
+    assert found.stderr.startswith("multileave: --open opens the dashboard")
+
+
 def test_numbers_that_make_no_sense_are_refused():
     found = subprocess.run([*COMMAND, "--users", "1"], capture_output=True, text=True, timeout=60)
     assert found.returncode == 2

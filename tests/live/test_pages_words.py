@@ -110,6 +110,13 @@ def test_the_rate_is_of_new_units_in_about_the_last_week_up_to_now():
     assert new_units_per_day(looks[:1], NOON) is None
 
 
+def test_seconds_of_traffic_are_not_extrapolated_to_days():
+    looks = [Look(NOON, 2, 2, ()), Look(NOON + timedelta(seconds=45), 900, 500, ())]
+    for hours in (0.0125, 1, 23):
+        assert new_units_per_day(looks, NOON + timedelta(hours=hours)) is None
+    assert new_units_per_day(looks, NOON + timedelta(hours=24)) == pytest.approx(498)
+
+
 def test_waiting_is_said_in_words():
     assert [wait(more, more, 100.0) for more in (1, 50, 300, 2_000, 10**6)] == [
         "about 14 minutes", "about 12 hours", "about 3 days", "about 3 weeks", "over two years",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.printing import impressions_bar, print_json, rounded_table, table_console
+from multileave.errors import DataError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,14 +33,22 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option(help="With --live: folder of the database; a temporary one by default.")
     ] = None,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="With --live: open the dashboard in your browser.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Let simulated users compare rankers of known quality with every method, or with --live through the service."""
     if live:
         from multileave.cli.demo_live import demo_live
 
-        demo_live(port=port, users=users, seconds=seconds, folder=folder, seed=seed, as_json=as_json)
+        demo_live(
+            port=port, users=users, seconds=seconds, folder=folder, seed=seed, open_browser=open_browser,
+            as_json=as_json,
+        )  # fmt: skip
         return
+    if open_browser:
+        raise DataError("--open opens the dashboard, which only --live has. Add --live, or leave out --open.")
     from multileave.study.demo import run_demo
 
     number = int(seed) if seed.isdecimal() else seed

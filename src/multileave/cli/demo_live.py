@@ -1,10 +1,11 @@
-"""multileave demo --live: a service with simulated users who search through the client."""
+"""`multileave demo --live`: a service with simulated users who search through the client."""
 
 import asyncio
 import contextlib
 import random
 import tempfile
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from multileave.cli.printing import print_json, rounded_table, table_console
-from multileave.errors import DataError
+from multileave.errors import DataError, MultileaveError
 
 if TYPE_CHECKING:
     import httpx
@@ -28,9 +29,18 @@ RATE = 60.0  # searches a second, at most
 TOGETHER = 8  # searches at a time
 DEADLINE = 2.0  # seconds; searches, users and the service share this machine
 API = "/api/v1/experiments"
+COMPILES_WITHIN = 300.0  # seconds, on a busy machine and the first time
+NEXT = """
+Next:
+  multileave demo --live --open --seconds 0   watch it in your browser, until Ctrl+C
+  multileave serve --open                     run your own experiment: create it at http://127.0.0.1:8421/experiments/new
+  multileave replay --help                    compare rankers from logs that you have
+The tutorial puts four rankers behind a search page: docs/tutorial.md."""
 
 
-def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, seed: str, as_json: bool) -> None:
+def demo_live(
+    *, port: int, users: int, seconds: float, folder: Path | None, seed: str, open_browser: bool, as_json: bool
+) -> None:
     """Run the service and its users for some seconds, or until Ctrl+C for 0; then print the verdict."""
     if users < 2 or seconds < 0:
         raise DataError(
@@ -41,15 +51,23 @@ def demo_live(*, port: int, users: int, seconds: float, folder: Path | None, see
 
     httpx()  # raises an error with the install command if it is missing
     traffic = _Traffic(users, seed)
-    with _database(folder) as database, running(Settings(database=database, port=port, open=True)) as address:
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(_database(folder))
+        with _spinner():
+            address = stack.enter_context(running(Settings(database=database, port=port, open=True)))
+            number = _start(address, traffic.data.rankers)
+        page = f"{address}/experiments/{number}"
         typer.echo(f"The dashboard: {address}/   Simulated users are searching. Stop them with Ctrl+C.", err=as_json)
+        if open_browser and not webbrowser.open(page):
+            typer.echo(f"No browser was found here. Open {page} in yours.", err=True)
         with _shown(enabled=not as_json) as show, contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_run(address, traffic, seconds, show))
+            asyncio.run(_run(address, number, traffic, seconds, show))
         report = traffic.report(address)
     if as_json:
         print_json(report)
     else:
         _print(report)
+        typer.echo(NEXT)
 
 
 class _Traffic:
@@ -102,33 +120,46 @@ class _Traffic:
         }
 
 
-async def _run(address: str, traffic: _Traffic, seconds: float, show: Callable[[_Traffic], None]) -> None:
+async def _run(address: str, number: int, traffic: _Traffic, seconds: float, show: Callable[[_Traffic], None]) -> None:
     import httpx
 
     from multileave.client import AsyncClient
 
-    async with httpx.AsyncClient(base_url=address, timeout=60.0) as http:
-        number = await _start(http, traffic.data.rankers)
-        async with AsyncClient(address, number, control=CONTROL, k=PAGE, deadline=DEADLINE) as client:
-            ends = time.monotonic() + seconds if seconds else float("inf")
-            searchers = [asyncio.create_task(_searches(client, traffic, ends)) for _ in range(TOGETHER)]
-            try:
-                while time.monotonic() < ends:
-                    await asyncio.sleep(min(1.0, max(ends - time.monotonic(), 0.01)))
-                    await _look(http, number, client, traffic, show)
-                await asyncio.gather(*searchers)
-            finally:  # Ctrl+C arrives as a cancellation
-                for searcher in searchers:
-                    searcher.cancel()
-                await asyncio.gather(*searchers, return_exceptions=True)
-                await client.flush()
+    async with (
+        httpx.AsyncClient(base_url=address, timeout=60.0) as http,
+        AsyncClient(address, number, control=CONTROL, k=PAGE, deadline=DEADLINE) as client,
+    ):
+        ends = time.monotonic() + seconds if seconds else float("inf")
+        searchers = [asyncio.create_task(_searches(client, traffic, ends)) for _ in range(TOGETHER)]
+        try:
+            while time.monotonic() < ends:
+                await asyncio.sleep(min(1.0, max(ends - time.monotonic(), 0.01)))
                 await _look(http, number, client, traffic, show)
+            await asyncio.gather(*searchers)
+        finally:  # Ctrl+C arrives as a cancellation
+            for searcher in searchers:
+                searcher.cancel()
+            await asyncio.gather(*searchers, return_exceptions=True)
+            await client.flush()
+            await _look(http, number, client, traffic, show)
 
 
-async def _start(http: "httpx.AsyncClient", rankers: tuple[str, ...]) -> int:
-    body = {"name": "demo", "rankers": rankers, "control": CONTROL, "k": PAGE}
-    number = int((await http.post(API, json=body)).raise_for_status().json()["number"])
-    (await http.post(f"{API}/{number}/start")).raise_for_status()
+def _start(address: str, rankers: tuple[str, ...]) -> int:
+    """Create and start an experiment; return its number once the service can draw its lists."""
+    import httpx
+
+    ends = time.monotonic() + COMPILES_WITHIN
+    with httpx.Client(base_url=address, timeout=60.0) as http:
+        body = {"name": "demo", "rankers": rankers, "control": CONTROL, "k": PAGE}
+        number = int(http.post(API, json=body).raise_for_status().json()["number"])
+        found = http.post(f"{API}/{number}/start").raise_for_status().json()
+        while not found["compiled"] and time.monotonic() < ends:
+            time.sleep(0.1)
+            found = http.get(f"{API}/{number}").raise_for_status().json()
+    if not found["compiled"]:
+        raise MultileaveError(
+            f"The method {found['method']} was not compiled within {COMPILES_WITHIN:.0f} seconds. See the log above."
+        )
     return number
 
 
@@ -158,6 +189,15 @@ def _database(folder: Path | None) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="multileave-demo-", ignore_cleanup_errors=True) as name:
         yield f"sqlite:///{name}/demo.db"
+
+
+@contextlib.contextmanager
+def _spinner() -> Iterator[None]:
+    """Say on a terminal what takes time."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("Starting the service. The first time, this compiles its comparison method."):
+        yield
 
 
 @contextlib.contextmanager

@@ -10,12 +10,12 @@ from multileave.stats.verdict.wording import range_needed
 
 DAY = 86_400.0
 RECENT = timedelta(days=7)
-LEAST = 20.0  # seconds of traffic that a rate needs
+LEAST = DAY  # of traffic that a rate needs: nights and days differ, and seconds say nothing about either
 DURATIONS = ((60.0, "minute"), (3600.0, "hour"), (DAY, "day"), (7 * DAY, "week"), (30.4 * DAY, "month"))
 
 
 def new_units_per_day(looks: Sequence[Look], now: datetime) -> float | None:
-    """Return the number of new units per day over about the last week, None if too little is known."""
+    """Return the number of new units per day over about the last week, None with less than a day of traffic."""
     if len(looks) < 2:
         return None
     earlier = [look for look in looks if now - look.at >= RECENT]
