@@ -1,6 +1,21 @@
 """Click models: simulated users, compiled."""
 
+from multileave.clicks.browsing import Browsing, browsing_clicks
 from multileave.clicks.cascade import USERS, Cascade, cascade_clicks, user
+from multileave.clicks.model import ClickModel
 from multileave.clicks.position import PositionBased, position_clicks
+from multileave.clicks.returning import Returning, returning_clicks
 
-__all__ = ["USERS", "Cascade", "PositionBased", "cascade_clicks", "position_clicks", "user"]
+__all__ = [
+    "USERS",
+    "Browsing",
+    "Cascade",
+    "ClickModel",
+    "PositionBased",
+    "Returning",
+    "browsing_clicks",
+    "cascade_clicks",
+    "position_clicks",
+    "returning_clicks",
+    "user",
+]

@@ -3,23 +3,20 @@
 A user examines the shown documents from the top. An examined document of grade g is clicked with probability click[g];
 after a click the user stops with probability stop[g], and otherwise goes on to the next document. Both public
 simulators let users stop after any examined document, clicked or not: ``anywhere=True`` follows them, the default
-follows the paper. `multileave.theory.Cascade` is the same user in exact arithmetic.
+follows the paper.
 
-Every user model is a value with `grades`, `parameters` and `kernel`, which the study's loop calls as
-
-    kernel(labels u1[m], visible, parameters f8[p], rng u8[4], clicks u1[m]) -> number of clicks
-
-with the grades of the m drawn documents, of which the user sees the first `visible`.
+Models fitted to logs also let users leave by rank: after rank x the user goes on with probability go_on_after_click[x]
+or go_on_after_skip[x], besides the above. This is the dependent click model [guo2009] if stop is 0, and the dynamic
+Bayesian network [chapelle2009] if stop is the probability of being satisfied.
 """
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from multileave.clicks.model import ClickModel
 from multileave.errors import DataError, nearest
 from multileave.kernels import Kernel, kernel
 from multileave.outcome import Floats
@@ -28,29 +25,41 @@ from multileave.random import uniform
 
 @kernel
 def cascade_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[no-untyped-def]
-    """Click as a cascade user does; parameters: whether to stop anywhere, then click and stop by grade."""
-    grades = (len(parameters) - 1) // 2
+    """Click as a cascade user does.
+
+    parameters: whether to stop without a click, the numbers of grades and of ranks, click by grade, then for each rank
+        the probabilities of stopping by grade, after a click and after none.
+    """
+    grades, ranks = np.int64(parameters[1]), np.int64(parameters[2])
+    row = 3 + grades
     clicks[:] = 0
     count = 0
     for x in range(min(visible, len(labels))):
-        grade = labels[x]
-        if uniform(rng) < parameters[1 + grade]:
+        if 0 < x < ranks:
+            row += 2 * grades
+        grade = np.int64(labels[x])
+        stop = row + grade
+        if uniform(rng) < parameters[3 + grade]:
             clicks[x] = 1
             count += 1
         elif parameters[0] == 0.0:
             continue
-        if uniform(rng) < parameters[1 + grades + grade]:
+        else:
+            stop += grades
+        if uniform(rng) < parameters[stop]:
             break
     return count
 
 
 @dataclass(frozen=True)
-class Cascade:
+class Cascade(ClickModel):
     """A user who examines documents from the top.
 
     click: the probability of a click on an examined document, by grade from 0.
     stop: the probability of stopping after a click, by grade from 0.
     anywhere: the user may stop after any examined document, clicked or not.
+    go_on_after_click, go_on_after_skip: the probability of not leaving after a click and after a document that was not
+        clicked, by rank from 1; the last holds for all further ranks.
 
     >>> Cascade(click=(0.05, 0.95), stop=(0.2, 0.9)).grades
     2
@@ -59,12 +68,13 @@ class Cascade:
     click: tuple[float, ...]
     stop: tuple[float, ...]
     anywhere: bool = False
+    go_on_after_click: tuple[float, ...] = (1.0,)
+    go_on_after_skip: tuple[float, ...] = (1.0,)
 
     kernel: ClassVar[Kernel] = cascade_clicks
 
     def __post_init__(self) -> None:
-        for name in ("click", "stop"):
-            object.__setattr__(self, name, _probabilities(name, getattr(self, name)))
+        self._read("click", "stop", "go_on_after_click", "go_on_after_skip")
         if len(self.click) != len(self.stop):
             raise DataError(
                 f"click has {len(self.click)} probabilities and stop has {len(self.stop)}; expected one of each "
@@ -73,26 +83,23 @@ class Cascade:
         if not isinstance(self.anywhere, bool):
             raise DataError(f"anywhere is {self.anywhere!r}; expected True or False.")
 
-    @property
-    def grades(self) -> int:
-        """How many grades of relevance this user distinguishes."""
-        return len(self.click)
-
     @functools.cached_property
     def parameters(self) -> Floats:
         """The parameters as the array that the kernel reads."""
-        return np.array([float(self.anywhere), *self.click, *self.stop])
+        return self._by_rank(max(len(self.go_on_after_click), len(self.go_on_after_skip)))
 
-
-def _probabilities(name: str, values: object) -> tuple[float, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-        raise DataError(f"{name} is {values!r}; expected a probability for every grade, such as (0.05, 0.5, 0.95).")
-    for grade, value in enumerate(values):
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
-            raise DataError(f"{name}[{grade}] is {value!r}; a probability lies between 0 and 1.")
-    if not 1 <= len(values) <= 256:
-        raise DataError(f"{name} has {len(values)} probabilities; expected one for every grade, from 1 to 256 grades.")
-    return tuple(float(value) for value in values)
+    def _by_rank(self, ranks: int) -> Floats:
+        stop = np.array(self.stop)
+        skips = self.anywhere or min(self.go_on_after_skip) < 1.0
+        found: list[Any] = [[float(skips), self.grades, ranks], self.click]
+        for x in range(ranks):
+            clicked, skipped = (
+                by_rank[min(x, len(by_rank) - 1)] for by_rank in (self.go_on_after_click, self.go_on_after_skip)
+            )
+            # Written so that with go_on = 1 the values are those of stop to the last bit.
+            found.append(stop + (1.0 - stop) * (1.0 - clicked))
+            found.append(stop * self.anywhere + (1.0 - stop * self.anywhere) * (1.0 - skipped))
+        return np.concatenate(found)
 
 
 # (click, stop) by the number of grades: five as in the paper's table, three as in its experiments on
@@ -123,8 +130,8 @@ def user(name: str, grades: int = 5, *, anywhere: bool = False) -> Cascade:
     grade, and stops with .5 after a click [hofmann2013]; "random" clicks with .5 whatever the grade and never stops,
     so no ranker is better than another.
 
-    >>> user("navigational", 2)
-    Cascade(click=(0.05, 0.95), stop=(0.2, 0.9), anywhere=False)
+    >>> user("navigational", 2) == Cascade(click=(0.05, 0.95), stop=(0.2, 0.9))
+    True
     """
     if name not in USERS:
         raise DataError(f"There is no user {name!r}; expected one of {', '.join(USERS)}.{nearest(name, USERS)}")

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from multileave.clicks.cascade import _probabilities
+from multileave.clicks.model import ClickModel
 from multileave.errors import DataError
 from multileave.kernels import Kernel, kernel
 from multileave.outcome import Floats
@@ -33,7 +33,7 @@ def position_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[n
 
 
 @dataclass(frozen=True)
-class PositionBased:
+class PositionBased(ClickModel):
     """A user who examines each rank with a probability of its own.
 
     click: the probability of a click on an examined document, by grade from 0.
@@ -49,8 +49,7 @@ class PositionBased:
     kernel: ClassVar[Kernel] = position_clicks
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "click", _probabilities("click", self.click))
-        object.__setattr__(self, "examine", _probabilities("examine", self.examine))
+        self._read("click", "examine")
 
     @classmethod
     def falling(cls, click: Sequence[float], k: int = 10, power: float = 1.0) -> "PositionBased":
@@ -58,11 +57,6 @@ class PositionBased:
         if k < 1 or power < 0:
             raise DataError(f"k is {k} and power {power}; expected a rank from 1 and a power from 0.")
         return cls(tuple(click), tuple(float(x**-power) for x in range(1, k + 1)))
-
-    @property
-    def grades(self) -> int:
-        """How many grades of relevance this user distinguishes."""
-        return len(self.click)
 
     @functools.cached_property
     def parameters(self) -> Floats:

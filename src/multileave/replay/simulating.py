@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multileave.clicks import Cascade
+from multileave.clicks import ClickModel
 from multileave.data import QuerySet
 from multileave.errors import DataError
 from multileave.log.schema import CLICKS, IMPRESSIONS, JOINED
@@ -44,7 +44,7 @@ class LogSimulation:
 
     data: QuerySet
     method: Method
-    user: Cascade
+    user: ClickModel
     users: int
     k: int = 10
     purchases: float = 0.1
@@ -77,14 +77,17 @@ class LogSimulation:
         impression = self.method.combine(rankings, self.k, seed=int(next_word(rng)))
         labels = np.array([grades[document] for document in impression.shown], dtype=np.uint8)
         clicked = np.zeros(len(labels), dtype=np.uint8)
-        self.user.kernel(labels, len(labels), self.user.parameters, rng, clicked)
+        # A user who may go back has a kernel that numbers the clicks in their order.
+        click = getattr(self.user, "order_kernel", self.user.kernel)
+        click(labels, len(labels), self.user.parameters, rng, clicked)
+        positions = np.flatnonzero(clicked)
         return to_row(
             impression,
             impression_id=f"i{number:09d}",
             timestamp=START + APART * number,
             user_id=f"user-{user}",
             query=f"query {query}",
-            clicks=np.flatnonzero(clicked).tolist(),
+            clicks=positions[np.argsort(clicked[positions], kind="stable")].tolist(),
         )
 
     def _add_events(self, rows: list[dict[str, Any]], rng: np.random.Generator) -> None:
@@ -96,9 +99,10 @@ class LogSimulation:
         event = 0
         for row in rows:
             events = []
-            for position in row["clicks"]:
+            times = sorted(after[event : event + len(row["clicks"])])  # a later click comes later
+            for position, later in zip(row["clicks"], times, strict=True):
                 what = {"document": row["shown"][position], "position": position}
-                time = row["timestamp"] + timedelta(microseconds=after[event])
+                time = row["timestamp"] + timedelta(microseconds=later)
                 events.append({**what, "action": "click", "timestamp": time, "dwell": dwell[event]})
                 if bought[event]:
                     events.append(

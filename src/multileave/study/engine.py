@@ -29,7 +29,7 @@ from multileave.study.sums import ADDING, products
 
 
 class User(Protocol):
-    """A click model; `multileave.clicks.cascade` documents how its kernel is called."""
+    """A click model; `multileave.clicks.model` documents how its kernel is called."""
 
     @property
     def grades(self) -> int:

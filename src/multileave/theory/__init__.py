@@ -3,6 +3,19 @@
 from multileave.theory.checking import check
 from multileave.theory.enumeration import distribution, expectation
 from multileave.theory.findings import Counterexample, Finding, Report
-from multileave.theory.users import Cascade, Independent
+from multileave.theory.users import Browsing, Cascade, Independent, PositionBased, Returning, exact
 
-__all__ = ["Cascade", "Counterexample", "Finding", "Independent", "Report", "check", "distribution", "expectation"]
+__all__ = [
+    "Browsing",
+    "Cascade",
+    "Counterexample",
+    "Finding",
+    "Independent",
+    "PositionBased",
+    "Report",
+    "Returning",
+    "check",
+    "distribution",
+    "exact",
+    "expectation",
+]

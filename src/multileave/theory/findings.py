@@ -221,4 +221,11 @@ def _described(user: User | None) -> str:
                 if chance != "0"
             )
         return "clicks " + ", ".join(f"{a}|{b}" for a, b in zip(data["relevant"], data["other"], strict=True))
-    return f"cascade click {'/'.join(data['click'])} stop {'/'.join(data['stop'])}"
+    return " ".join([data.pop("kind"), *(f"{name} {_listed(values)}" for name, values in data.items() if values)])
+
+
+def _listed(values: Any) -> str:
+    """Return probabilities on one line, those of several ranks or grades separated by slashes."""
+    if not isinstance(values, list):
+        return str(values).lower()
+    return "/".join(f"({_listed(value)})" if isinstance(value, list) else str(value) for value in values)
