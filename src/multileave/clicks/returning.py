@@ -2,8 +2,8 @@
 
 The user reads down from the top as a cascade user does. One who goes on after a click at rank x turns around with
 probability back[x - 1]: then the documents above are read again, from rank x - 1 to the top, otherwise those below.
-Each click is followed by such a choice. Documents that were clicked before are passed over; others may be clicked whenever
-they are read, each time anew. The visit ends when the user stops, or leaves the page at either end.
+Each click is followed by such a choice. Documents that were clicked before are passed over; others may be clicked
+whenever they are read, each time anew. The visit ends when the user stops, or leaves the page at either end.
 """
 
 import functools
