@@ -72,7 +72,7 @@ def search(service, number, users=60, seed=0):
 def same_verdicts(one, other):
     assert (one.impressions, one.units) == (other.impressions, other.units)
     for mine, theirs in zip(one.pairs, other.pairs, strict=True):
-        for name in ("preference", "low", "high", "p", "p_corrected", "share", "sign_p"):
+        for name in ("preference", "low", "high", "p", "p_corrected", "share"):
             assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-9, abs=1e-9), name
 
 

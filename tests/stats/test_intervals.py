@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
@@ -134,7 +135,7 @@ def test_simultaneous_intervals_exclude_zero_only_for_significant_pairs():
     ("options", "words"),
     [
         ({"interval": "anytme"}, "Did you mean 'anytime'"),
-        ({"correction": "bonferroni"}, "expected one of holm, bh, none"),
+        ({"correction": "bonferroni"}, "expected one of holm, bh, by, none"),
         ({"tuned_for": 0}, "tuned_for is 0"),
         ({"tuned_for": float("nan")}, "tuned_for is nan"),
         ({"replicates": 5}, "replicates is 5"),
@@ -146,14 +147,66 @@ def test_rules_that_make_no_sense_are_refused(options, words):
         Rules(**options)
 
 
-@pytest.mark.parametrize("correction", ["holm", "bh", "none"])
+@pytest.mark.parametrize("correction", ["holm", "bh", "by", "none"])
 def test_each_correction_decides_what_it_says(correction):
     credits = np.random.default_rng(6).normal([0.0, 0.0, 0.145], 1.0, (400, 3))
     tally = Tally.from_sums(tuple("abc"), list(range(400)), np.ones(400, dtype=int), credits, np.full(3, 800.0))
     verdict = tally.verdict(correction=correction)
     expected = CORRECTIONS[correction](np.array([pair.p for pair in verdict.pairs]))
     assert [pair.p_corrected for pair in verdict.pairs] == expected.tolist()
-    assert {"holm": "Holm", "bh": "Benjamini", "none": "no correction"}[correction] in verdict.table()
+    words = {"holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "none": "no correction"}
+    assert words[correction] in verdict.table()
+    signs = CORRECTIONS[correction](np.array([pair.sign_p for pair in verdict.pairs]))
+    assert [pair.sign_p_corrected for pair in verdict.pairs] == signs.tolist()
+
+
+def test_benjamini_and_yekutieli_bound_false_discoveries_where_differences_depend_on_each_other():
+    rng = np.random.default_rng(9)
+    first, second = np.triu_indices(4, 1)
+    means = np.array([0.0, 0.0, 0.0, 4.0])
+    shares = {"bh": 0.0, "by": 0.0}
+    for _ in range(2000):
+        noisy = rng.normal(means, 1.0)
+        p = 2.0 * ndtr(-np.abs(noisy[first] - noisy[second]) / np.sqrt(2.0))
+        null = means[first] == means[second]
+        for name in shares:
+            found = CORRECTIONS[name](p) <= 0.05
+            shares[name] += (found & null).sum() / max(found.sum(), 1) / 2000
+    assert shares["by"] <= 0.02 < shares["bh"] <= 0.05
+
+
+def test_the_sign_test_is_left_out_of_verdicts_that_are_valid_at_any_time():
+    tally = visits(60, mean=0.15)
+    (pair,), (at_any_time,) = tally.verdict().pairs, tally.verdict(interval="anytime").pairs
+    assert pair.sign_p == pair.sign_p_corrected == sign_test(*[[tally.moments()[at][0]] for at in (6, 7)])[0]
+    assert (at_any_time.sign_p, at_any_time.sign_p_corrected) == (None, None)
+
+
+TENTHS, HALVES = (0.1, 0.2, -0.3), (0.5, -0.5)
+
+
+@pytest.mark.parametrize("interval", ["clustered", "anytime", "bootstrap"])
+@pytest.mark.parametrize("visit", [TENTHS, HALVES])
+@pytest.mark.filterwarnings("error")
+def test_preferences_that_cancel_have_an_interval_about_zero(interval, visit):
+    tally = Tally(AB)
+    for user in range(50):
+        for value in visit:
+            tally.add(Outcome(AB, "difference", np.array([value, 0.0])), user)
+    verdict = tally.verdict(interval=interval)
+    (pair,) = verdict.pairs
+    assert (pair.preference, pair.p, pair.significant, pair.share) == (0.0, 1.0, False, 0.5)
+    assert pair.high == -pair.low >= 1.9 * np.sqrt(50 * np.square(visit).sum()) / (50 * len(visit))
+    assert verdict.sentence.startswith("No significant difference between a and b yet: +0.0")
+
+
+@pytest.mark.filterwarnings("error")
+def test_units_that_are_alike_need_no_forecast():
+    tally = Tally(AB)
+    for user in range(10):
+        for value in (2.0, -1.0):
+            tally.add(Outcome(AB, "difference", np.array([value, 0.0])), user)
+    assert tally.verdict(interval="anytime").winner == "a"
 
 
 def coverage(interval, users, tail, repetitions=500):

@@ -29,7 +29,8 @@ def benjamini_hochberg(p: Floats) -> Floats:
     """Return p-values corrected for the false discovery rate [benjamini1995].
 
     The i-th smallest of m is multiplied by m / i, and none may be larger than its successor. Of the pairs at or below
-    alpha, an expected share of at most alpha are false discoveries, for one look.
+    alpha, an expected share of at most alpha are false discoveries, for one look, if the p-values are independent or
+    positively dependent. Differences between rankers need not be; `benjamini_yekutieli` assumes nothing.
 
     >>> benjamini_hochberg(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.04, 0.04]
@@ -41,4 +42,18 @@ def benjamini_hochberg(p: Floats) -> Floats:
     return result
 
 
-CORRECTIONS: dict[str, Callable[[Floats], Floats]] = {"holm": holm, "bh": benjamini_hochberg, "none": np.copy}
+def benjamini_yekutieli(p: Floats) -> Floats:
+    """Return p-values corrected for the false discovery rate under any dependence [benjamini2001].
+
+    Benjamini and Hochberg's times 1 + 1 / 2 + ... + 1 / m.
+
+    >>> benjamini_yekutieli(np.array([0.01, 0.04, 0.03])).round(4).tolist()
+    [0.055, 0.0733, 0.0733]
+    """
+    result: Floats = np.minimum(benjamini_hochberg(p) * (1.0 / np.arange(1, len(p) + 1)).sum(), 1.0)
+    return result
+
+
+CORRECTIONS: dict[str, Callable[[Floats], Floats]] = {
+    "holm": holm, "bh": benjamini_hochberg, "by": benjamini_yekutieli, "none": np.copy,
+}  # fmt: skip

@@ -38,7 +38,7 @@ def bootstrap(
 
     Each replicate's deviation from the mean is measured in its own standard errors. The interval extends to the
     quantile of their absolute values, and p counts those at least as far from zero as the mean, the mean included. If
-    all units have the same preference, the interval is `intervals.clustered`.
+    all units have the same preference, or none, the interval is `intervals.clustered`.
     """
     pairs = len(moments.totals)
     means = moments.means
@@ -69,7 +69,6 @@ def bootstrap(
     np.divide(np.abs(means), error, out=distance, where=error > 0.0)
     p = (1.0 + (np.abs(statistics) >= distance).sum(axis=0)) / (replicates + 1.0)
     one_look = clustered(moments, confidence)
-    alike = moments.alike
-    p = np.where(alike | (means == 0.0), one_look.p, p)
-    half = np.where(alike, (one_look.highs - one_look.lows) / 2.0, half)
+    p = np.where(moments.alike | (means == 0.0), one_look.p, p)
+    half = np.where(moments.alike | ((means == 0.0) & (error == 0.0)), (one_look.highs - one_look.lows) / 2.0, half)
     return Intervals(means, means - half, means + half, p, one_look.multipliers)

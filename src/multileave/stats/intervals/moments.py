@@ -19,8 +19,9 @@ class Moments(NamedTuple):
     totals: float (P,), the sum of S_u over units.
     variances: float (P,), the estimated variance of that sum about mu N, by the jackknife,
 
-        V = (U - 1) / U * sum_u (S_u - mu n_u)^2 / (1 - n_u / N)^2.
+        V = (U - 1) / U * sum_u (S_u - mu n_u)^2 / (1 - n_u / N)^2,
 
+        and if all S_u are zero, so that units say nothing of their variance, that of as many single impressions.
     effective: the effective sample size, (sum n_u)^2 / sum n_u^2.
     squares: float (P,), the sum of squared preferences of single impressions.
     wins, losses: int (P,), the units whose sum is above and below zero.

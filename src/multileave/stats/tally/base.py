@@ -57,9 +57,15 @@ class BaseTally(ABC):
     def totals(self) -> Floats:
         """Return the sum of preferences, (P,)."""
         totals = self._grouped.totals()
-        for sums, _ in self._units.blocks():
+        for sums, _ in self._blocks():
             totals += sums.sum(axis=0)
         return totals
+
+    def _blocks(self) -> Iterator[tuple[Floats, Ints]]:
+        """Yield blocks of units; a unit whose preferences cancel, but for rounding, has a sum of zero."""
+        nothing = 10.0 * TOLERANCE * np.sqrt(self.squared_preferences())
+        for sums, counts in self._units.blocks():
+            yield np.where(np.abs(sums) <= nothing, 0.0, sums), counts
 
     def moments(self) -> Moments:
         """Return what intervals are computed from; there must be two units."""
@@ -68,21 +74,22 @@ class BaseTally(ABC):
         residuals = self._grouped.residuals(means, impressions)
         wins, losses = self._grouped.wins.copy(), self._grouped.losses.copy()
         visits = self._grouped.squared_impressions()
-        nothing = 10.0 * TOLERANCE * np.sqrt(squares)  # sums that cancel, but for rounding
-        for sums, counts in self._units.blocks():
+        for sums, counts in self._blocks():
             left = sums - means * counts[:, None]
             left[np.abs(left) <= TOLERANCE * np.abs(sums)] = 0.0
             left /= (1.0 - counts / impressions)[:, None]
             residuals += (left * left).sum(axis=0)
-            wins += (sums > nothing).sum(axis=0)
-            losses += (sums < -nothing).sum(axis=0)
+            wins += (sums > 0.0).sum(axis=0)
+            losses += (sums < 0.0).sum(axis=0)
             visits += float((counts.astype(np.float64) ** 2).sum())
+        # If every unit's own preferences cancel, units say nothing of their variance; single impressions do.
+        cancel = (residuals == 0.0) & (totals == 0.0)
         return Moments(
             impressions=impressions,
             units=units,
             effective=impressions**2 / visits,
             totals=totals,
-            variances=(units - 1) / units * residuals,
+            variances=np.where(cancel, squares, (units - 1) / units * residuals),
             squares=squares,
             wins=wins,
             losses=losses,
@@ -110,7 +117,7 @@ class BaseTally(ABC):
                 "sums. Pass unit=... when adding impressions (an impression's own id will do), or choose another "
                 "interval."
             )
-        return self._units.blocks()
+        return self._blocks()
 
     def health(self) -> "Health":
         """Return how healthy the data are; `verdict().health` is the same."""

@@ -53,6 +53,7 @@ class GroupedSums:
 
     def add(self, impressions: int, sums: Floats, times: int = 1) -> None:
         """Add a unit by its sum of preferences for each pair; with times = -1, remove it."""
+        sums = np.where(np.abs(sums) <= self.zero, 0.0, sums)
         group = self.groups[impressions] = self.group(impressions)
         group.units += times
         group.sums += times * sums
@@ -61,8 +62,8 @@ class GroupedSums:
             np.maximum(group.squares, 0.0, out=group.squares)
         if not group.units:  # so that no rounding error stays behind
             del self.groups[impressions]
-        self.wins += times * (sums > self.zero)
-        self.losses += times * (sums < -self.zero)
+        self.wins += times * (sums > 0.0)
+        self.losses += times * (sums < 0.0)
 
     def merge(self, other: "GroupedSums") -> None:
         """Add all units of another."""

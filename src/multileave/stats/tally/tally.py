@@ -221,7 +221,8 @@ class Tally(BaseTally):
             sequence, which allows any number of looks and stopping at any time; "bootstrap", a cross-check of the
             first.
         correction: of p-values for the number of pairs: "holm" (controls the probability of any false positive), "bh"
-            (the false discovery rate, for one look) or "none".
+            (the false discovery rate, for one look, if p-values are positively dependent), "by" (the same under any
+            dependence) or "none".
         simultaneous: whether all intervals hold together (Bonferroni) rather than each by itself.
         tuned_for: of "anytime", see `stats.intervals.confidence_sequence`. replicates, seed: of "bootstrap".
         """

@@ -1,10 +1,11 @@
 """Judging: from a tally, or one per segment, to verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from multileave.errors import TallyError
+from multileave.outcome import Floats
 from multileave.stats.health import examine
 from multileave.stats.intervals.clustered import Intervals, clustered, wilson
 from multileave.stats.intervals.confidence_sequence import anytime, boundary
@@ -27,18 +28,28 @@ def judge(tally: BaseTally, rules: Rules) -> Verdict:
 def judge_segments(tallies: Mapping[str, BaseTally], rules: Rules) -> dict[str, Verdict]:
     """Return a verdict for each tally, corrected for the pairs of all of them."""
     found: dict[str, tuple[Moments, Intervals]] = {}
+    correct = CORRECTIONS[rules.correction]
     for tally in tallies.values():
         tally.check_units("a verdict")
     comparisons = sum(len(pair_positions(len(tally.rankers))[0]) for tally in tallies.values())
     for name, tally in tallies.items():
         moments = tally.moments()
         found[name] = moments, _intervals(tally, moments, rules, comparisons)
-    together = CORRECTIONS[rules.correction](np.concatenate([intervals.p for _, intervals in found.values()]))
-    parts = np.split(together, np.cumsum([len(intervals.p) for _, intervals in found.values()])[:-1])
-    return {
-        name: _verdict(tallies[name], moments, intervals, part, rules, comparisons)
-        for (name, (moments, intervals)), part in zip(found.items(), parts, strict=True)
-    }
+    corrected = _corrected(correct, [intervals.p for _, intervals in found.values()])
+    signs = [sign_test(moments.wins, moments.losses) for moments, _ in found.values()]
+    signs_corrected = _corrected(correct, signs)
+    verdicts = {}
+    for at, (name, (moments, intervals)) in enumerate(found.items()):
+        columns = {"p_corrected": corrected[at]}
+        if rules.interval != "anytime":
+            columns |= {"sign_p": signs[at], "sign_p_corrected": signs_corrected[at]}
+        verdicts[name] = _verdict(tallies[name], moments, intervals, columns, rules, comparisons)
+    return verdicts
+
+
+def _corrected(correct: Callable[[Floats], Floats], p: Sequence[Floats]) -> list[Floats]:
+    """Return the p-values of several tallies, corrected for all of them."""
+    return np.split(correct(np.concatenate(p)), np.cumsum([len(part) for part in p])[:-1])
 
 
 def _intervals(tally: BaseTally, moments: Moments, rules: Rules, comparisons: int) -> Intervals:
@@ -47,7 +58,9 @@ def _intervals(tally: BaseTally, moments: Moments, rules: Rules, comparisons: in
         return anytime(moments, level, rules.tuned_for)
     if rules.interval == "clustered":
         return clustered(moments, level)
-    smallest = (1.0 - rules.confidence) / (comparisons if rules.correction == "holm" else 1)
+    # If all pairs have the smallest p-value, it is multiplied by this.
+    factor = float(CORRECTIONS[rules.correction](np.full(comparisons, 1e-12)).min()) / 1e-12
+    smallest = (1.0 - rules.confidence) / factor
     if 1.0 / (rules.replicates + 1) > smallest:
         raise TallyError(
             f"With replicates={rules.replicates} no p-value can be below {1 / (rules.replicates + 1):.2g}, but "
@@ -60,15 +73,23 @@ def _intervals(tally: BaseTally, moments: Moments, rules: Rules, comparisons: in
 
 
 def _verdict(
-    tally: BaseTally, moments: Moments, intervals: Intervals, p_corrected: np.ndarray, rules: Rules, comparisons: int
+    tally: BaseTally,
+    moments: Moments,
+    intervals: Intervals,
+    tests: Mapping[str, Floats],
+    rules: Rules,
+    comparisons: int,
 ) -> Verdict:
-    """Return the verdict on one tally; every column holds a field of `PairVerdict`, a value per pair."""
+    """Return the verdict on one tally; every column holds a field of `PairVerdict`, a value per pair.
+
+    tests: columns that were corrected for the pairs of all tallies.
+    """
     multipliers = intervals.multipliers
     if rules.interval == "anytime":
         units = np.full_like(multipliers, float(moments.units))
         multipliers = boundary(units, 1.0 - rules.level(comparisons), rules.tuned_for)
     shares, share_lows, share_highs = wilson(moments.wins, moments.losses, moments.units, multipliers)
-    alpha = 1.0 - rules.confidence
+    alpha, p_corrected = 1.0 - rules.confidence, tests["p_corrected"]
     open_pairs = max(int((p_corrected > alpha).sum()), 1) if rules.correction == "holm" else 1
     first, second = pair_positions(len(tally.rankers))
     error = one_error(moments)
@@ -78,8 +99,8 @@ def _verdict(
     }
     columns = {
         "preference": intervals.means, "low": intervals.lows, "high": intervals.highs, "p": intervals.p,
-        "p_corrected": p_corrected, "significant": p_corrected <= alpha, "share": shares, "share_low": share_lows,
-        "share_high": share_highs, "sign_p": sign_test(moments.wins, moments.losses),
+        "significant": p_corrected <= alpha, "share": shares, "share_low": share_lows, "share_high": share_highs,
+        **tests,
     }  # fmt: skip
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     pairs = []

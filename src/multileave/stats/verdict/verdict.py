@@ -34,7 +34,12 @@ class PairVerdict(Record):
     )
     share_low: float = about("Lower end of the share's confidence interval.", default=0.0)
     share_high: float = about("Upper end of the share's confidence interval.", default=1.0)
-    sign_p: float = about("P-value of the exact sign test: do as many units prefer either?", default=1.0)
+    sign_p: float | None = about(
+        "P-value of the exact sign test: do as many units prefer either? For one look; None if the verdict is valid at "
+        "any time.",
+        default=None,
+    )
+    sign_p_corrected: float | None = about("The same corrected for the number of pairs.", default=None)
     more_units: int | None = about(
         "Estimated number of further units for significance with 80 % power, if the preference stays as large; None "
         "if it is significant, or takes over 100 times the units.",
@@ -137,7 +142,7 @@ class Verdict(Record):
 
     @property
     def correction(self) -> str:
-        """Correction for the number of pairs: holm, bh or none."""
+        """Correction for the number of pairs: holm, bh, by or none."""
         return self.rules.correction
 
     @property

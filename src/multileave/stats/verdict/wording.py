@@ -8,6 +8,7 @@ from multileave.stats.planning import units_in_words
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
 NAMES_LISTED = 3  # with more rankers than this, the sentence counts them
+CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "none": "no correction"}
 COLUMNS = {one.name: one.metadata["column"] for one in fields(PairVerdict) if one.metadata["column"]}
 HEADERS = ("ranker", "versus", *(heading for heading, _ in COLUMNS.values()), "verdict")
 
@@ -78,7 +79,7 @@ def range_needed(pairs: Sequence[PairVerdict]) -> tuple[int, int | None] | None:
 
 def heading(verdict: Verdict) -> str:
     """Return what the numbers of the table are."""
-    correction = {"holm": "Holm", "bh": "Benjamini-Hochberg", "none": "no correction"}[verdict.correction]
+    correction = CORRECTED[verdict.correction]
     together = ", simultaneous" if verdict.simultaneous else ""
     valid = ", valid at any time" if verdict.anytime else ""
     return (
