@@ -183,9 +183,12 @@ class Service:
         process = Path(f"/proc/{self.process.pid}")
         (process / "clear_refs").write_text("5")  # the peak starts anew
         memory, used, began = self._memory("VmRSS"), self._processor(), time.perf_counter()
-        answer = self.http.request(method, path, headers={**headers, **origin}, content=body)
+        try:
+            status = self.http.request(method, path, headers={**headers, **origin}, content=body).status_code
+        except httpx.WriteError:  # the service refused it before all was sent
+            status = 413
         took = time.perf_counter() - began
-        return answer.status_code, took, self._processor() - used, self._memory("VmHWM") - memory
+        return status, took, self._processor() - used, self._memory("VmHWM") - memory
 
     def _memory(self, name):
         status = Path(f"/proc/{self.process.pid}/status").read_text()

@@ -104,6 +104,31 @@ def test_a_header_over_the_limit_is_refused_in_the_one_shape_and_one_below_is_no
     assert answer.headers["connection"] == "close"
 
 
+CHUNKED = START + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "times", "statuses"),
+    [
+        pytest.param(b" ", 100_000, (b"413",), id="one byte"),
+        pytest.param(b" " * 20, 50_000, (b"413",), id="twenty bytes"),
+        pytest.param(b" " * 1024, 900, (b"400", b"422"), id="usual"),
+    ],
+)
+def test_a_body_in_very_many_small_chunks_is_refused_early(served, monkeypatch, chunk, times, statuses):
+    read = []
+    monkeypatch.setattr(
+        connections.HttpToolsProtocol, "on_body", lambda self, body, before=connections.HttpToolsProtocol.on_body:
+            read.append(len(body)) or before(self, body),
+    )  # fmt: skip
+    with connect(served()) as connection:
+        send_all(connection, [CHUNKED + (b"%x\r\n%b\r\n" % (len(chunk), chunk)) * times, b"0\r\n\r\n"])
+        answer = read_all(connection) if b"413" in statuses else connection.recv(65536)
+    assert not answer or answer.split()[1] in statuses
+    assert len(read) <= connections.MOST_PIECES
+    assert (sum(read) == len(chunk) * times) == (b"413" not in statuses)
+
+
 @pytest.mark.parametrize(
     ("parts", "again", "status"),
     [

@@ -26,6 +26,8 @@ CLOSING = 2.0  # seconds until a connection that is being closed is cut
 LOOK_EVERY = 0.5
 MOST_PIPELINED = 16  # requests that a client may send before it has read the first response
 PER_BODY_BYTE = 8  # bytes of chunk headers that may come with each byte of a body
+MOST_PIECES = 4096  # in which a body may arrive, unless they have so many bytes on average, as each takes time
+PIECE = 64
 EVICTED_PART = 20  # a twentieth of the connections makes room at a time, as finding them takes a while
 NEVER = float("inf")
 SPARE_FILES = 128  # for the database, logs and libraries
@@ -86,6 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refused = False
         self._overhead = 0  # bytes of the current request besides its body
         self._body = 0
+        self._pieces = 0  # of the body
         self._phase = IDLE
         self._pipelined = False
 
@@ -136,14 +139,18 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count a part of the body."""
+        """Count a part of the body. An error here makes uvicorn call `send_400_response`."""
         self._overhead -= len(body)
         self._body += len(body)
+        self._pieces += 1
+        if self._pieces > MOST_PIECES and self._body < PIECE * self._pieces:
+            self.refuse(413, "too_large", "The body arrives in too many small pieces. Send larger ones.")
+            raise ValueError("the pieces of the body are too small")
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting for the client: it is our turn."""
-        self._overhead = self._body = 0
+        self._overhead = self._body = self._pieces = 0
         if not self._pipelined:
             self._phase = OURS
             if self.cycle.response_complete:  # we refused it before it was complete
