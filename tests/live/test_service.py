@@ -306,8 +306,13 @@ def test_deleting_a_unit_takes_it_out_of_the_verdict(service, tmp_path):
     assert service.delete_unit("u3") == 0
     verdict = service.report(number).verdict
     assert verdict.units == 24
-    same_verdicts(verdict, replayed(service, number, tmp_path))
+    again = replayed(service, number, tmp_path)
+    same_verdicts(verdict, again)
     assert service.report(number).health.without_clicks is not None
+    for name in ("first", "exposure"):
+        mine, theirs = getattr(verdict.health, name), getattr(again.health, name)
+        assert mine["chi_square"] == pytest.approx(theirs["chi_square"])
+        assert mine["p"] == pytest.approx(theirs["p"])
 
 
 def test_retention_deletes_rows_and_keeps_the_verdict(service, monkeypatch):

@@ -1,11 +1,14 @@
 """Replay looks at the health of a log as a tally does that is told every impression."""
 
 import numpy as np
+import pyarrow as pa
 from replay_logs import make_log
 
 import multileave as ml
 from multileave.methods.base import methods
 from multileave.replay import JOINED, replay, to_row, write_parquet
+from multileave.replay.inferring.examining import groups_of
+from multileave.stats.balance import group_count, unit_group
 
 
 def told(log, action="click"):
@@ -74,3 +77,23 @@ def test_a_page_that_is_shown_to_everybody_is_told(tmp_path):
     [comparison] = found.to_dict()["comparisons"]
     assert any("drawn anew for every user" in warning for warning in comparison["verdict"]["warnings"])
     assert comparison["verdict"]["health"]["first"]["p"] < 0.001
+
+
+def test_units_are_in_the_groups_that_their_tally_puts_them_in():
+    units = ["", "u", "user-17", "Zoë 東京", "x" * 300, None, "user-18"]
+    array = pa.array(["left out", *units], pa.string()).slice(1)
+    expected = [-1 if unit is None else unit_group(unit, group_count(20)) for unit in units]
+    assert groups_of(array, 20).tolist() == expected
+
+
+def test_repeated_draws_of_the_same_users_are_no_mismatch(tmp_path):
+    rankings = {"a": ["d1", "d2", "d3", "d4"], "b": ["d4", "d3", "d2", "d1"]}
+    draws = [ml.TeamDraft().combine(rankings, k=3, seed=f"user-{user}/query") for user in range(60)]
+    heavy = [user for user, draw in enumerate(draws) if draw.shown[0] == "d1"][:3]
+    shown = [user for user in range(60) for _ in range(40 if user in heavy else 1)]
+    rows = [to_row(draws[user], user_id=f"user-{user}", clicks=[]) for user in shown]
+    write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    by_user, by_impression = replay(tmp_path).tally().health(), replay(tmp_path, unit=None).tally().health()
+    assert by_impression.first["p"] < 0.001
+    assert by_user.first["p"] is None  # three users are not enough
+    assert not any("mismatch" in warning for warning in by_user.warnings)

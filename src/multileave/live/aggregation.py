@@ -150,14 +150,14 @@ class _Change:
         health = None
         if deleted and counted:
             health = HealthCounts(len(drawn.rankers))
-            health.add(drawn, drawn.rankers)
+            health.add(drawn, drawn.rankers, row.unit)
         for place, tally in enumerate(self._tallies.values()):
             out, into = before[place, 1:], after[place, 1:]
             tally.squares = np.maximum(tally.squares + into * into - out * out, 0.0)
             if health is not None:
                 tally.evidence.merge(health, -1)
             if not counted and not deleted:
-                tally.evidence.add(drawn, tally.rankers)
+                tally.evidence.add(drawn, tally.rankers, row.unit)
             if counted:
                 tally.evidence.add_clicks(int(before[place, 0]), -1)
             if not deleted:

@@ -13,7 +13,7 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.outcome import ADDING, Floats
 from multileave.replay.inferring.events import FEW, Actions, Array, Events
-from multileave.replay.inferring.examining import Examined, examine_row
+from multileave.replay.inferring.examining import Examined, examine_row, groups_of
 from multileave.replay.reading.comparisons import Header
 from multileave.stats.tally.health_counts import HealthCounts
 
@@ -91,10 +91,12 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         values,
         (found.values, found.clicks, found.reasons, found.events),
         (
+            groups_of(batch.column("unit"), rankers),
             int(not method.clone_proof),
             int(actions.whole_pages),
             examined.counts,
             examined.balances,
+            examined.groups,
             np.empty((2, rankers)),
             np.empty(most + 2),
         ),
@@ -179,12 +181,12 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     lengths, ranks, note, pins: (offsets, values) of lists. events: see `Events`.
     reads: whether credit reads ranks and notes.
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
-    health: whether clones mislead the method, whether to examine rows, and scratch for it.
+    health: the groups of units, whether clones mislead the method, whether to examine rows, and scratch for it.
     """
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
     offsets, positions, masks, codes, times, repeats = events
-    clones, whole_pages, examined, balances, sums, left = health
+    unit_groups, clones, whole_pages, examined, balances, groups, sums, left = health
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
@@ -263,6 +265,6 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         if reason == 0 and whole_pages:
             kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
             examine_row(
-                clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params, examined,
-                balances, sums, left,
+                unit_groups[row], clones, kept_ranks, len(kept_ranks), page - len(fixed), k[row], sizes, notes, params,
+                examined, balances, groups, sums, left,
             )  # fmt: skip

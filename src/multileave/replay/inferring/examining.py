@@ -6,9 +6,12 @@
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
+from multileave.replay.inferring.events import strings
+from multileave.stats.balance import group_count
 from multileave.stats.tally.health_counts import HealthCounts
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -18,16 +21,28 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 EXAMINED, NO_PREFERENCE, DIFFERENT, FALLBACKS, SHORT_LISTS, NEEDED, FIRST, _, MISSING = range(9)
 
 
+def _crc_table() -> Array:
+    """Return the remainder of each byte for the reversed polynomial of CRC-32, as in zlib."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, table >> 1 ^ np.uint32(0xEDB88320), table >> 1)
+    return table
+
+
+CRC = _crc_table()
+
+
 class Examined:
     """The health of the rows that a kernel examines.
 
     counts: int64, which the arrays of a `HealthCounts` are views of. balances: (2, R + 2, R), of first places and of
-        exposure: observed, expected, and the upper triangle of the products.
+        exposure: observed, expected, and the upper triangle of the products; groups: (2, G, 1 + R), see `Balance`.
     """
 
     def __init__(self, rankers: int) -> None:
         self.counts = np.zeros(MISSING + 2 * rankers + rankers * rankers, dtype=np.int64)
         self.balances = np.zeros((2, rankers + 2, rankers))
+        self.groups = np.zeros((2, group_count(rankers), 1 + rankers))
         self._health = HealthCounts(rankers)
         self._health.missing, self._health.short = self.counts[MISSING:][: 2 * rankers].reshape(2, rankers)
         self._health.same_pages = self.counts[MISSING + 2 * rankers :].reshape(rankers, rankers)
@@ -38,8 +53,8 @@ class Examined:
         found.examined, found.no_preference, found.different_documents, found.fallbacks = self.counts[:4].tolist()
         found.short_lists, found.needed = self.counts[SHORT_LISTS:FIRST].tolist()
         found.first.impressions, found.exposure.impressions = self.counts[FIRST:MISSING].tolist()
-        for balance, sums in zip((found.first, found.exposure), self.balances, strict=True):
-            balance.observed, balance.expected = sums[0], sums[1]
+        for balance, sums, groups in zip((found.first, found.exposure), self.balances, self.groups, strict=True):
+            balance.observed, balance.expected, balance.groups = sums[0], sums[1], groups
             balance.products = sums[2:] + np.triu(sums[2:], 1).T
         return found
 
@@ -50,12 +65,15 @@ def balance(*arguments: Any) -> int:
 
 
 @kernel
-def examine_row(clones, drawn, m, visible, k, sizes, notes, params, counts, balances, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
+def examine_row(group, clones, drawn, m, visible, k, sizes, notes, params, counts, balances, groups, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
     """Count one impression, checked before. room: float (2, R); left: float (m + 2,).
+
+    group: of its unit, -1 for none.
 
     clones: whether copies of a ranker can mislead the method, so that equal pages are counted.
 
-    drawn: int32 (m, R), its ranks, where the method keeps them; notes: int32, the same. counts, balances: `Examined`.
+    drawn: int32 (m, R), its ranks, where the method keeps them; notes: int32, the same. counts, balances, groups:
+        `Examined`.
     """
     rankers = len(sizes)
     counts[EXAMINED] += 1
@@ -90,7 +108,7 @@ def examine_row(clones, drawn, m, visible, k, sizes, notes, params, counts, bala
         own[:] = 0.0
         expected[:] = 0.0
         if balance(drawn[:m], sizes, notes, visible, every, params, own, expected, left):
-            add_balance(own, expected, balances[every])
+            add_balance(own, expected, balances[every], groups[every], group)
             counts[FIRST + every] += 1
 
 
@@ -128,11 +146,41 @@ def count_same(drawn, m, rankers, counts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_balance(own, expected, sums):  # type: ignore[no-untyped-def]
-    """Add what was observed and expected, and the products of the differences, of which only the upper triangle."""
-    for n in range(len(own)):
+def add_balance(own, expected, sums, groups, group):  # type: ignore[no-untyped-def]
+    """Add what was observed and expected, and the differences to their group, or else the products of differences.
+
+    Of the products only the upper triangle.
+    """
+    rankers = len(own)
+    if group >= 0:
+        groups[group, 0] += 1.0
+    for n in range(rankers):
         sums[0, n] += own[n]
         sums[1, n] += expected[n]
         difference = own[n] - expected[n]
-        for r in range(n, len(own)):
+        if group >= 0:
+            groups[group, 1 + n] += difference
+            continue
+        for r in range(n, rankers):
             sums[2 + n, r] += difference * (own[r] - expected[r])
+
+
+def groups_of(units: pa.StringArray, rankers: int) -> Array:
+    """Return the group of each unit, int32 (n,), as `balance.unit_group` does; -1 for none."""
+    found = np.empty(len(units), dtype=np.int32)
+    hash_units(strings(units), group_count(rankers), CRC, found)
+    if units.null_count:
+        found[units.is_null().to_numpy(zero_copy_only=False)] = -1
+    return found
+
+
+@kernel
+def hash_units(units, groups, table, found):  # type: ignore[no-untyped-def]
+    """Fill in the CRC-32 of strings, modulo the number of groups. table: the CRC-32 of single bytes."""
+    starts, text = units
+    ones, byte, eight = np.uint32(0xFFFFFFFF), np.uint32(0xFF), np.uint32(8)
+    for x in range(len(found)):
+        crc = ones
+        for at in range(starts[x], starts[x + 1]):
+            crc = table[(crc ^ text[at]) & byte] ^ (crc >> eight)
+        found[x] = (crc ^ ones) % np.uint32(groups)

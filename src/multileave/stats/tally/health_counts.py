@@ -1,6 +1,6 @@
 """HealthCounts: what a tally counts besides preferences, to tell how healthy its data are."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,8 @@ class HealthCounts:
         """Replace an impression's number of clicks."""
         self.without_clicks = max(self.without_clicks + (after == 0) - (before == 0), 0)
 
-    def add(self, impression: Impression, rankers: tuple[str, ...]) -> None:
-        """Count one impression."""
+    def add(self, impression: Impression, rankers: tuple[str, ...], unit: Hashable = None) -> None:
+        """Count one impression of a unit."""
         if not isinstance(impression, Impression):
             raise TallyError(
                 f"The impression is a {type(impression).__name__}; expected the Impression that was shown, or None."
@@ -86,7 +86,7 @@ class HealthCounts:
         for balance, every in ((self.first, False), (self.exposure, True)):
             found = expected_balance(impression, method, every=every)
             if found is not None:
-                balance.add(found[0][order], found[1][order])
+                balance.add(found[0][order], found[1][order], unit)
 
     def add_fallback(self, missing: Collection[str], rankers: tuple[str, ...]) -> None:
         """Count an impression shown without some rankers that could not be compared."""

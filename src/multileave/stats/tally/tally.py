@@ -82,7 +82,7 @@ class Tally(BaseTally):
         if unit is not None and self._units.find(unit) is None:
             plain_unit(unit)
         if impression is not None:
-            self.evidence.add(impression, self._rankers)
+            self.evidence.add(impression, self._rankers, unit)
         if clicks is not None:
             self.evidence.add_clicks(count)
         if unit is None:
