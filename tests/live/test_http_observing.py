@@ -75,10 +75,10 @@ def test_logs_and_metrics_hold_nothing_secret_and_nothing_raw(served, lines):
 
 
 def test_an_error_is_logged_with_its_place_and_without_its_message(served, lines, monkeypatch):
-    def fail():
+    def fail(*_, **__):
         raise RuntimeError("unit-secret")
 
-    monkeypatch.setattr(served.app.state.service, "experiments", fail)
+    monkeypatch.setattr(served.app.state.service, "search", fail)
     served.send("GET", f"{API}/experiments")
     failed, request = [line for line in lines() if "request_id" in line]  # chores may have failed, too
     assert (failed["level"], failed["error"], failed["request_id"]) == ("error", "RuntimeError", request["request_id"])

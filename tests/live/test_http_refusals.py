@@ -244,10 +244,10 @@ def test_settings_of_a_running_experiment_are_fixed_but_its_share(served):
 
 
 def test_what_nobody_foresaw_is_answered_in_the_shape_and_says_nothing(served, monkeypatch, caplog):
-    def fail():
+    def fail(*_, **__):
         raise RuntimeError("secret of user-17")
 
-    monkeypatch.setattr(served.app.state.service, "experiments", fail)
+    monkeypatch.setattr(served.app.state.service, "search", fail)
     with caplog.at_level("INFO", "multileave.live"):
         answer = served.send("GET", f"{API}/experiments")
     error = check_refusal(answer, 500, "failed")

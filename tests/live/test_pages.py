@@ -166,7 +166,7 @@ def test_a_reader_sees_no_buttons_and_is_refused(service, reader, path):
     assert service.experiments() == before
     for page in ("/", "/experiments/1", "/experiments/2"):
         text = reader.get(page).text
-        assert re.findall(r'<form[^>]*action="([^"]*)"', text) == ["/logout"]
+        assert re.findall(r'<form method="post"[^>]*action="([^"]*)"', text) == ["/logout"]
         assert "/clone" not in text
         assert "/keys" not in text
     for page in ("/experiments/new", "/experiments/1/edit", "/experiments/1/clone", "/keys"):

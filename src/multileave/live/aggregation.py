@@ -21,6 +21,7 @@ from multileave.live.store import aggregates, audit
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.impressions import delete, events_of, load_new, load_unit
 from multileave.live.store.times import now
+from multileave.live.summary import Summary, summary_of
 from multileave.methods import infer
 from multileave.outcome import Floats
 from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
@@ -62,6 +63,11 @@ class Aggregator:
     def tallies(self, connection: Connection, experiment: Experiment) -> dict[str, GroupedTally]:
         """Return the tally of each action, as last updated."""
         return _read_tallies(experiment.definition, aggregates.load_tallies(connection, experiment.number))
+
+    def summarise(self, experiment: Experiment) -> None:
+        """Store the summary of tallies that an earlier version wrote."""
+        with self._store.write() as connection:
+            _Change(self._store, connection, experiment).save_summary()
 
     def remove_unit(self, experiment: Experiment, unit: str, pseudonym: str) -> int:
         """Delete a unit's impressions and events and take them out of the tallies; return how many impressions.
@@ -180,6 +186,15 @@ class _Change:
         aggregates.save_units(self._store, self._connection, self._number, packed)
         state = json.dumps({action: tally.to_dict() for action, tally in self._tallies.items()})
         aggregates.save_tallies(self._connection, self._number, state)
+        self.save_summary()
+
+    def save_summary(self) -> None:
+        """Store the result on the primary action in short."""
+        first = next(iter(self._tallies.values()))
+        summary = Summary(first.impressions, first.units)
+        if first.units > 1:
+            summary = summary_of(first.verdict(rules_of(self._definition)), self._definition.control)
+        aggregates.save_summary(self._store, self._connection, self._number, summary)
 
     def save_look(self) -> None:
         """Store the preferences as they are now, if there are enough more impressions than at the last look."""

@@ -9,7 +9,7 @@ as a new version.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from multileave.live.definition import Definition
 from multileave.live.errors import Conflict
 
 Status = Literal["draft", "running", "stopped"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,16 @@
-"""Report: what an experiment says about one action, from its tallies."""
+"""Report: what an experiment says about one action, now from its tallies, and over time from its looks."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from multileave.live.aggregation import rules_of
 from multileave.live.experiment import Experiment
-from multileave.live.records import Traffic
+from multileave.live.records import History, Look, LookPair, Traffic
+from multileave.live.store.times import from_micros
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
 from multileave.stats.verdict.verdict import Verdict
@@ -49,3 +53,15 @@ class Report:
             without_clicks=first.evidence.without_clicks,
             fallbacks=first.evidence.fallbacks,
         )
+
+
+def history_of(experiment: Experiment, action: str, rows: Sequence[Any]) -> History:
+    """Return the preferences over time from stored looks, oldest first."""
+    names = experiment.definition.rankers
+    pairs = [(first, second) for n, first in enumerate(names) for second in names[n + 1 :]]
+    looks = []
+    for row in rows:
+        units, values = json.loads(row.state)[action]
+        known = tuple(LookPair(pair, *three) for pair, three in zip(pairs, values, strict=True))
+        looks.append(Look(from_micros(row.at), row.impressions, units, known))
+    return History(experiment.number, action, tuple(looks))

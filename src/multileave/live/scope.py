@@ -8,9 +8,9 @@ from multileave.live.errors import Forbidden, Invalid
 from multileave.live.records import Key
 
 
-def is_in_scope(key: Key | None, number: int) -> bool:
-    """Whether a key may be used for an experiment; None is an open service."""
-    return key is None or key.experiments is None or number in key.experiments
+def scope_of(key: Key | None) -> tuple[int, ...] | None:
+    """Return the experiments that a key may be used for, None for all; no key is an open service."""
+    return None if key is None else key.experiments
 
 
 def check_scope(key: Key | None, number: str | None) -> None:

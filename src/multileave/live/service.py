@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,27 +25,27 @@ from multileave.live.records import (
     Event,
     History,
     ImpressionDetail,
-    Look,
-    LookPair,
     Receipt,
     RecentImpression,
     Shown,
     ShowRequest,
 )
-from multileave.live.report import Report
+from multileave.live.report import Report, history_of
 from multileave.live.settings import Settings
 from multileave.live.signing import open_signer
 from multileave.live.store import audit
 from multileave.live.store import experiments as stored
-from multileave.live.store.aggregates import load_looks
+from multileave.live.store.aggregates import experiments_with_new, load_looks, without_summary
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
 from multileave.live.store.impressions import delete_expired, events_of, load_one, load_recent, oldest_uncounted
 from multileave.live.store.times import SECOND, from_micros, now
+from multileave.live.summary import Listing, Search
 
 BATCH = 500  # impressions deleted at once
 START_WAITS = 30.0  # seconds that a start waits for its method; usually it has been compiled since it was created
 READY_SECONDS = 1.0  # for the database to answer a readiness check
+LATE_FOLDS, LATE_SECONDS = 5, 20.0  # summaries are late after so many times the interval, and these seconds
 COMPILING = "The method {} is being compiled. Try again in a few seconds."
 log = logging.getLogger("multileave.live")
 
@@ -72,6 +72,7 @@ class Service:
         self._methods = CompiledMethods()
         self._aggregator = Aggregator(self._store, self._is_loaded)
         self._aggregating = threading.Lock()
+        self._counted_until = now()
         self._writer = Writer(self._store, most_waiting=settings.most_waiting, seconds=settings.database_seconds)
         self.access = Access(self._store, settings)
 
@@ -114,6 +115,15 @@ class Service:
         """Return all experiments, newest first."""
         with self._store.read() as connection:
             return stored.load_all(connection)
+
+    def search(
+        self, wanted: Search, *, within: Container[int] | None = None, offset: int = 0, limit: int | None = None
+    ) -> Listing:
+        """Return experiments with their results in short, newest first. within: numbers to choose from."""
+        with self._store.read() as connection:
+            found, total = stored.search(connection, wanted, within=within, offset=offset, limit=limit)
+        late = now() - self._counted_until > (LATE_FOLDS * self.settings.fold_seconds + LATE_SECONDS) * SECOND
+        return Listing(found, total, from_micros(self._counted_until), late)
 
     def experiment(self, number: int) -> Experiment:
         """Return an experiment."""
@@ -212,17 +222,23 @@ class Service:
 
         An experiment to which nothing can be added now does not keep the others waiting.
         """
-        total = 0
-        for found in self.experiments():
-            if found.status == "draft":
-                self._methods.want(found.definition.method)  # another worker may have created it
-            else:
-                try:
-                    with self._aggregating:
+        total, began, late = 0, now(), False
+        with self._store.read() as connection:
+            experiments = stored.load_all(connection)
+            changed, unsummarised = experiments_with_new(connection), without_summary(connection)
+        for found in experiments:
+            self._methods.want(found.definition.method)  # another worker may have created it
+            try:
+                with self._aggregating:
+                    if found.number in changed:
                         total += self._aggregator.update(found)
-                except Unavailable as problem:
-                    fields = {"experiment": found.number, "says": problem.reason}
-                    log.warning("aggregation postponed", extra={"fields": fields})
+                    elif found.number in unsummarised:
+                        self._aggregator.summarise(found)
+            except Unavailable as problem:
+                late = True
+                fields = {"experiment": found.number, "says": problem.reason}
+                log.warning("aggregation postponed", extra={"fields": fields})
+        self._counted_until = self._counted_until if late else began
         return total
 
     def report(self, number: int, action: str | None = None) -> Report:
@@ -258,14 +274,7 @@ class Service:
             experiment = stored.load(connection, number)
             action = _action(experiment, action)
             rows = load_looks(connection, number)
-        names = experiment.definition.rankers
-        pairs = [(first, second) for n, first in enumerate(names) for second in names[n + 1 :]]
-        looks = []
-        for row in rows:
-            units, values = json.loads(row.state)[action]
-            known = tuple(LookPair(pair, *three) for pair, three in zip(pairs, values, strict=True))
-            looks.append(Look(from_micros(row.at), row.impressions, units, known))
-        return History(number, action, tuple(looks))
+        return history_of(experiment, action, rows)
 
     def recent(self, number: int, limit: int = 50) -> list[RecentImpression]:
         """Return the latest impressions, newest first."""

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, VerdictModel
 from multileave.live.records import AuditEntry, Key, Receipt, RecentImpression, Traffic
+from multileave.live.summary import Summary
 
 TOO_FEW = "Null with fewer than two units."
 AsOf = Annotated[datetime, Field(description="All impressions before this time are counted, with their events.")]
@@ -42,10 +43,19 @@ class ServiceState(BaseModel):
     version: str
 
 
-class ExperimentList(BaseModel):
-    """All experiments, newest first."""
+class ListedExperiment(ExperimentAnswer):  # type: ignore[misc]
+    """An experiment, and its result in short."""
 
-    experiments: list[ExperimentAnswer]
+    summary: Annotated[Summary | None, Field(description="Null before the first impression.")]
+
+
+class ExperimentList(BaseModel):
+    """Experiments, newest first."""
+
+    experiments: list[ListedExperiment]
+    total: Annotated[int, Field(description="How many there are without `offset` and `limit`.")]
+    as_of: AsOf
+    stale: Stale
 
 
 class EventsAnswer(BaseModel):

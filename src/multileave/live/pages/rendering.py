@@ -73,13 +73,17 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cut=cut, moment=_moment, clock=_clock, count=_count, signed=signed)
+    environment.filters.update(cut=cut, day=_day, moment=_moment, clock=_clock, count=_count, signed=signed)
     environment.globals.update(static=_address, version=__version__)
     return environment
 
 
 def _address(name: str) -> str:
     return f"/static/{name}?{static_file(name)[1]}"
+
+
+def _day(at: datetime) -> Markup:
+    return _time(at, "%Y-%m-%d")
 
 
 def _moment(at: datetime) -> Markup:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+ROW = 11  # pixels of an estimate in a small chart
 SIDE = 1000.0  # of the square that curves are drawn in
 PLOT, GUTTER = "88%", "90%"  # the labels of a curve are to its right
 
@@ -123,3 +124,22 @@ def _path(corners: Sequence[tuple[float, float]], moments: Scale, values: Scale)
 
 def _label(tick: float) -> str:
     return f"{tick:g}".replace("-", "−")
+
+
+def small_forest(estimates: Sequence[tuple[float, float, float]], kinds: Sequence[str]) -> Markup:
+    """Return preferences over the control as dots on their intervals, one below the other, with zero in the middle."""
+    found = scale_of(estimates)
+    reach = max(-found.low, found.high)
+    scale = Scale(-reach, reach)
+    height = ROW * len(estimates)
+    strips = "".join(
+        f'<g class="{kind}">'
+        f'<line class="whisker" x1="{scale.percent(low)}" x2="{scale.percent(high)}" y1="{y}" y2="{y}"/>'
+        f'<circle class="dot" cx="{scale.percent(preference)}" cy="{y}" r="3.5"/></g>'
+        for n, ((preference, low, high), kind) in enumerate(zip(estimates, kinds, strict=True))
+        for y in [ROW * n + ROW // 2]
+    )
+    return Markup(
+        f'<svg class="small" aria-hidden="true" focusable="false" width="100%" height="{height}">'
+        f'<line class="zero" x1="50%" x2="50%" y1="-6" y2="{height + 6}"/>{strips}</svg>'
+    )

@@ -14,8 +14,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from multileave.errors import MultileaveError
 from multileave.live.definition import Definition
 from multileave.live.errors import Invalid, NotFound
-from multileave.live.experiment import Experiment
+from multileave.live.experiment import STATUSES, Experiment
 from multileave.live.pages import forms, pairs
+from multileave.live.pages.experiment_list import PAGE, RESULTS, Filters, rows_of
 from multileave.live.pages.forecast import forecast, new_units_per_day
 from multileave.live.pages.health_figures import balances_of, figures_of
 from multileave.live.pages.impressions import preference_sentence
@@ -34,7 +35,7 @@ from multileave.live.pages.sessions import (
     open_session,
 )
 from multileave.live.records import Look
-from multileave.live.scope import is_in_scope
+from multileave.live.scope import scope_of
 from multileave.methods import get_method
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
@@ -109,9 +110,15 @@ def logout(visitor: Visitor, form: Form) -> Response:
 
 @pages.get("/")
 def experiments(request: Request, reader: AnyReader, done: str = "") -> Response:
-    """List the experiments that the reader may see."""
-    found = [one for one in reader.service.experiments() if is_in_scope(reader.key, one.number)]
-    return answer(request, reader, "experiments.html", experiments=found, done=DONE.get(done))
+    """List the experiments that the reader may see, those that the address asks for."""
+    filters = Filters.of(request.query_params)
+    part = reader.service.search(filters.search, within=scope_of(reader.key), offset=filters.offset, limit=PAGE)
+    if not part.found and part.total:  # it was on a page after the last one
+        return RedirectResponse(filters.address(-(-part.total // PAGE)), 303)
+    return answer(
+        request, reader, "experiments.html", filters=filters, part=part, rows=rows_of(part.found), done=DONE.get(done),
+        statuses=STATUSES, results=RESULTS, last=-(-part.total // PAGE),
+    )  # fmt: skip
 
 
 @pages.get("/experiments/new")

@@ -1,5 +1,6 @@
-"""Aggregates in the store: the sums of each unit, the tallies that verdicts are read from, and their history."""
+"""Aggregates in the store: the sums of each unit, the tallies that verdicts are read from, summaries, and history."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from multileave.live.store.database import Store
-from multileave.live.store.tables import impressions, ledgers, looks, units
+from multileave.live.store.tables import impressions, ledgers, looks, summaries, units
+from multileave.live.summary import Summary
 
 
 def load_tallies(connection: Connection, experiment: int) -> str | None:
@@ -26,6 +28,26 @@ def lock_tallies(store: Store, connection: Connection, experiment: int) -> str:
 def save_tallies(connection: Connection, experiment: int, state: str) -> None:
     """Store the tallies."""
     connection.execute(sa.update(ledgers).where(ledgers.c.experiment == experiment).values(state=state))
+
+
+def save_summary(store: Store, connection: Connection, experiment: int, summary: Summary) -> None:
+    """Store the result in short."""
+    insert = store.insert(summaries)
+    row = {"experiment": experiment, "standing": summary.standing, "state": json.dumps(summary.to_dict())}
+    new = {"standing": insert.excluded.standing, "state": insert.excluded.state}
+    connection.execute(insert.on_conflict_do_update(index_elements=["experiment"], set_=new), [row])
+
+
+def experiments_with_new(connection: Connection) -> set[int]:
+    """Return the experiments with impressions that changed since they were last counted."""
+    return set(connection.execute(sa.select(impressions.c.experiment).where(impressions.c.dirty).distinct()).scalars())
+
+
+def without_summary(connection: Connection) -> set[int]:
+    """Return the experiments with tallies of an earlier version, which stored no summaries."""
+    both = ledgers.outerjoin(summaries, ledgers.c.experiment == summaries.c.experiment)
+    query = sa.select(ledgers.c.experiment).select_from(both)
+    return set(connection.execute(query.where(summaries.c.experiment.is_(None))).scalars())
 
 
 def load_units(connection: Connection, experiment: int, wanted: Iterable[str]) -> dict[str, tuple[int, bytes]]:

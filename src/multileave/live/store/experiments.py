@@ -1,6 +1,7 @@
 """Experiments in the store."""
 
 import json
+from collections.abc import Container
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +12,9 @@ from multileave.live.definition import Definition
 from multileave.live.errors import NotFound
 from multileave.live.experiment import Experiment
 from multileave.live.store.audit import latest_experiment
-from multileave.live.store.tables import experiments
+from multileave.live.store.tables import experiments, summaries
 from multileave.live.store.times import from_micros, micros, now
+from multileave.live.summary import Listed, Search, Summary
 
 
 def load(connection: Connection, number: int, *, lock: bool = False) -> Experiment:
@@ -30,6 +32,27 @@ def load_all(connection: Connection) -> list[Experiment]:
     """Return all experiments, newest first."""
     query = sa.select(experiments).order_by(experiments.c.number.desc())
     return [_experiment(row) for row in connection.execute(query)]
+
+
+def search(
+    connection: Connection, wanted: Search, *, within: Container[int] | None, offset: int, limit: int | None
+) -> tuple[list[Listed], int]:
+    """Return some of the experiments that are wanted with their summaries, newest first, and how many there are in all.
+
+    The text is compared here: databases do not agree on letters other than ASCII. Only what is returned is unpacked.
+    within: numbers to choose from, None for all.
+    """
+    both = experiments.outerjoin(summaries, experiments.c.number == summaries.c.experiment)
+    query = sa.select(experiments, summaries.c.state).select_from(both).order_by(experiments.c.number.desc())
+    if wanted.status is not None:
+        query = query.where(experiments.c.status == wanted.status)
+    if wanted.standing is not None:
+        query = query.where(sa.func.coalesce(summaries.c.standing, "none") == wanted.standing)
+    rows = [row for row in connection.execute(query) if within is None or row.number in within]
+    if wanted.text:
+        rows = [row for row in rows if wanted.matches(row.number, json.loads(row.definition))]
+    end = None if limit is None else offset + limit
+    return [Listed(_experiment(row), _summary(row.state)) for row in rows[offset:end]], len(rows)
 
 
 def insert(connection: Connection, definition: Definition, version: int, parent: int | None) -> Experiment:
@@ -81,6 +104,10 @@ def _experiment(row: Any) -> Experiment:
         None if row.started is None else from_micros(row.started),
         None if row.stopped is None else from_micros(row.stopped),
     )
+
+
+def _summary(state: str | None) -> Summary | None:
+    return None if state is None else Summary.from_dict(json.loads(state))
 
 
 def _stored(time: datetime | None) -> int | None:

@@ -2,8 +2,8 @@
 
 An impression is `dirty` from when it is recorded or gets a new event until it has been added to the sums of its unit
 and to the tallies; `counted` is what it contributed, so that it can be taken out again. Only `live.aggregation` writes
-units and ledgers. An impression whose `unit` is empty is past its retention: all it had is deleted, and it stays only
-to know the latest of its repetitions, for as long as that is kept.
+units, ledgers and summaries. An impression whose `unit` is empty is past its retention: all it had is deleted, and it
+stays only to know the latest of its repetitions, for as long as that is kept.
 """
 
 from sqlalchemy import (
@@ -94,6 +94,14 @@ ledgers = Table(
     metadata,
     Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True, autoincrement=False),
     Column("state", Text, nullable=False),  # JSON, a tally for each action
+)
+
+summaries = Table(
+    "summaries",
+    metadata,
+    Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True, autoincrement=False),
+    Column("standing", String(16), nullable=False),
+    Column("state", Text, nullable=False),  # JSON of the whole summary
 )
 
 looks = Table(

@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from multileave.live.definition import Definition
-from multileave.live.experiment import Experiment
+from multileave.live.experiment import Experiment, Status
 from multileave.live.http.auth import Allow, key_of, service_of
 from multileave.live.http.derived_models import Changes, ExperimentAnswer, experiment_answer
 from multileave.live.http.request_body import JsonBody
 from multileave.live.http.responses import ExperimentList
 from multileave.live.http.routes import API, Number, errors
-from multileave.live.scope import is_in_scope
+from multileave.live.scope import scope_of
+from multileave.live.summary import Search, Standing
 
 router = APIRouter(prefix=f"{API}/experiments", tags=["experiments"])
 READ = [Depends(Allow("read"))]
@@ -20,6 +21,11 @@ LIST = [Depends(Allow("read", scope="any"))]
 ADMIN = [Depends(Allow("admin"))]
 CLONE = [Depends(Allow("admin", scope="service"))]
 ChangesBody = Annotated[BaseModel, Depends(JsonBody(Changes))]
+Text = Annotated[
+    str, Query(max_length=100, description="Only experiments with these words in their number, name, group or rankers.")
+]
+Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to leave out, the newest first.")]
+Limit = Annotated[int | None, Query(ge=1, le=1000, description="How many to return; all by default.")]
 Answer = dict[str, Any]
 
 
@@ -38,10 +44,19 @@ def create(
 
 
 @router.get("", dependencies=LIST, response_model=ExperimentList)
-def list_all(request: Request) -> Answer:
-    """List all experiments, or those that the key is limited to, newest first."""
-    found = [one for one in service_of(request).experiments() if is_in_scope(key_of(request), one.number)]
-    return {"experiments": [_answer(request, one) for one in found]}
+def list_all(
+    request: Request,
+    search: Text = "",
+    status: Annotated[Status | None, Query(description="Only experiments with this status.")] = None,
+    standing: Annotated[Standing | None, Query(description="Only experiments with this standing.")] = None,
+    offset: Offset = 0,
+    limit: Limit = None,
+) -> Answer:
+    """List all experiments with their results in short, or those that the key is limited to, newest first."""
+    wanted = Search(search, status, standing)
+    part = service_of(request).search(wanted, within=scope_of(key_of(request)), offset=offset, limit=limit)
+    found = [{**_answer(request, one.experiment), "summary": one.summary} for one in part.found]
+    return {"experiments": found, "total": part.total, "as_of": part.as_of, "stale": part.stale}
 
 
 @router.get("/{number}", dependencies=READ, responses=errors(404), response_model=ExperimentAnswer)
