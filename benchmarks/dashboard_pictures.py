@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -29,38 +29,43 @@ from multileave.live.service import Service
 from multileave.live.settings import Settings
 
 QUALITY = {"bm25": 1.1, "dense": 0.95, "hybrid": 0.75, "ltr-2026": 0.55}  # how much noise hides relevance
+OTHERS = (  # experiments in the list besides the main one, with their users
+    ("Query rewriting", {"bm25": 1.1, "rewrite-small": 1.6, "rewrite-large": 0.7}, 500),
+    ("Synonyms", {"bm25": 1.1, "bm25-synonyms": 1.0}, 300),
+    ("Freshness boost", {"bm25": 0.7, "fresh": 1.3}, 350),
+)
 QUERIES = ("trail running shoes", "wool socks", "rain jacket", "tent for two", "head torch", "water filter")
 SIZES = {"wide": (1180, 760), "narrow": (390, 780)}
 PAGES = {
     "experiments": "/",
-    "experiment": "/experiments/2",
+    "experiment": f"/experiments/{len(OTHERS) + 1}",
     "new": "/experiments/new",
     "keys": "/keys",
-    "impression": "/experiments/2",
+    "impression": f"/experiments/{len(OTHERS) + 1}",
 }
 IN_THE_DOCS = (
-    "experiments-wide-dark", "experiment-wide-light", "experiment-narrow-dark", "impression-wide-dark",
-    "new-narrow-light",
+    "experiments-wide-dark", "experiments-narrow-light", "experiment-wide-light", "experiment-narrow-dark",
+    "impression-wide-dark", "new-narrow-light",
 )  # fmt: skip
 COLOURS = 96
 
 
-def rankings(rng: random.Random) -> tuple[dict[str, list[str] | None], dict[str, float]]:
+def rankings(rng: random.Random, quality: Mapping[str, float]) -> tuple[dict[str, list[str] | None], dict[str, float]]:
     """Return the rankings of a query with 25 products, and how relevant each product is."""
     relevance = {f"sku-{rng.randrange(10_000):04d}": rng.random() ** 2 for _ in range(25)}
     ranked: dict[str, list[str] | None] = {
         name: sorted(relevance, key=lambda item: -relevance[item] + rng.gauss(0.0, noise) * 0.35)
-        for name, noise in QUALITY.items()
+        for name, noise in quality.items()
     }
     if rng.random() < 0.004:
-        ranked["dense"] = None
+        ranked[list(quality)[1]] = None
     return ranked, relevance
 
 
-async def search(service: Service, number: int, user: int, rng: random.Random) -> None:
+async def search(service: Service, number: int, user: int, rng: random.Random, quality: Mapping[str, float]) -> None:
     """Let a user search once or twice, click what is relevant, and buy some of it."""
     for visit in range(rng.choice((1, 1, 2))):
-        ranked, relevance = rankings(rng)
+        ranked, relevance = rankings(rng, quality)
         request = ShowRequest(ranked, unit=f"user-{user}", query=rng.choice(QUERIES), salt=str(visit))
         shown = await service.show(number, request)
         events = []
@@ -73,12 +78,12 @@ async def search(service: Service, number: int, user: int, rng: random.Random) -
         await service.record(events)
 
 
-async def searchers(service: Service, number: int, users: int, seconds: float) -> None:
+async def searchers(service: Service, number: int, users: int, seconds: float, quality: Mapping[str, float]) -> None:
     """Let users search one after the other, spread over some time."""
     rng = random.Random(8)
     began = time.monotonic()
     for user in range(users):
-        await search(service, number, user, rng)
+        await search(service, number, user, rng, quality)
         await asyncio.sleep(max(0.0, began + seconds * user / users - time.monotonic()))
         if user % 50 == 0:
             await asyncio.to_thread(service.fold)
@@ -130,13 +135,15 @@ def main() -> None:
             main_one = Definition(
                 "Autumn rerankers", tuple(QUALITY), "bm25", actions=("click", "order"), keep_queries=True, share=1.0
             )
-            service.create(main_one.changed(name="Synonyms", rankers=["bm25", "bm25-synonyms"], share=0.2))
-            service.create(main_one)
-            for number in (1, 2):
+            for name, quality, users in OTHERS:
+                number = service.create(main_one.changed(name=name, rankers=list(quality))).number
                 service.start(number)
-            service.stop(1)
+                asyncio.run(searchers(service, number, users, 0.0, quality))
+            service.stop(number)
+            main_number = service.create(main_one).number
+            service.start(main_number)
             service.create(main_one.changed(name="Winter rerankers", method="tdm"))
-            asyncio.run(searchers(service, 2, given.users, given.seconds))
+            asyncio.run(searchers(service, main_number, given.users, given.seconds, QUALITY))
             service.fold()
             key = service.access.create_key("search team", "admin")[1]
             address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
