@@ -33,7 +33,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 # Options that take several values.
 LISTS = (
     "--datasets", "--methods", "--rankers", "--users", "--runs", "--folds", "--load", "--actions", "--clicks",
-    "--pilot",
+    "--pilot", "--users-from",
 )  # fmt: skip
 
 # Help is plain text: boxes around it would take a third longer.

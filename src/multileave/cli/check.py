@@ -9,6 +9,7 @@ import typer
 
 from multileave.cli.loading import Load, load
 from multileave.cli.printing import print_json, progress, rounded_table, table_console
+from multileave.cli.user_options import Attractiveness, UsersFrom
 
 if TYPE_CHECKING:
     from multileave.theory import Finding, Report
@@ -22,12 +23,16 @@ def check(
     rankers: Annotated[int, typer.Option(help="Number of rankers.")] = 3,
     k: Annotated[int | None, typer.Option(help="Number of documents shown; every k by default.")] = None,
     user: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Users for whom a better ranker must win: independent (all users with independent clicks), perfect, "
-            "navigational, informational or random."
+            help="Users for whom a better ranker must win: independent (all users with independent clicks, the "
+            "default), perfect, navigational, informational or random; with --users-from also a model in the file, by "
+            "default the one that fits best.",
+            show_default=False,
         ),
-    ] = "independent",
+    ] = None,
+    users_from: UsersFrom = None,
+    attractiveness: Attractiveness = "auto",
     search: Annotated[
         int | None, typer.Option(help="Try this many random and mutated instances instead of all instances.")
     ] = None,
@@ -52,16 +57,18 @@ def check(
     from multileave.methods.base import get_method
     from multileave.methods.base import methods as registered
     from multileave.theory import check as decide
+    from multileave.theory.users import named_user
 
     load(loads)
+    person, name = named_user(user, users_from or (), attractiveness=attractiveness)
     number = int(returned) if returned is not None and returned.isdecimal() else returned
     chosen = [get_method(spec) for spec in methods or registered()]
     reports = []
     with _progress() as watch:
         for method in chosen:
             report = decide(
-                method, documents, rankers, k, user, search, seed,
-                jobs=jobs or os.cpu_count() or 1, reorder=reorder, progress=watch(str(method)), returned=number,
+                method, documents, rankers, k, person, search, seed, jobs=jobs or os.cpu_count() or 1,
+                reorder=reorder, progress=watch(str(method)), returned=number, user_name=name,
             )  # fmt: skip
             reports.append(report)
     if as_json:

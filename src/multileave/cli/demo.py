@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.printing import impressions_bar, print_json, rounded_table, table_console
+from multileave.cli.user_options import Attractiveness, UserName, UsersFrom
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def demo(
     rankers: Annotated[int, typer.Option(help="Number of rankers to compare, 2 to 100.")] = 5,
     impressions: Annotated[int, typer.Option(help="Number of result pages that users see, per method.")] = 10_000,
     runs: Annotated[int, typer.Option(help="How often to repeat everything, for the mean error.")] = 20,
-    user: Annotated[
-        str, typer.Option(help="perfect, navigational, informational, almost_random or random.")
-    ] = "navigational",
+    user: UserName = None,
+    users_from: UsersFrom = None,
+    attractiveness: Attractiveness = "auto",
     seed: Annotated[str, typer.Option(help="A number or any text; the same seed gives the same results.")] = "42",
     live: Annotated[
         bool, typer.Option("--live", help="Start the service and let simulated users search through the client.")
@@ -54,7 +55,8 @@ def demo(
     number = int(seed) if seed.isdecimal() else seed
     with impressions_bar() as tell:
         report = run_demo(
-            rankers=rankers, impressions=impressions, runs=runs, user=user, seed=number, progress=tell
+            rankers=rankers, impressions=impressions, runs=runs, user=user, users_from=users_from or (),
+            attractiveness=attractiveness, seed=number, progress=tell,
         )  # fmt: skip
     if as_json:
         print_json(report)

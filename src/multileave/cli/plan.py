@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multileave.cli.printing import print_json, rounded_table, table_console
+from multileave.cli.user_options import Attractiveness, UserName, UsersFrom
 from multileave.errors import TallyError
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ def plan(
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="JSON file of a tally, or folder of a study; without one, name a log with --pilot, or give --effect "
-            "and --sd."
+            help="JSON file of a tally, or folder of a study; without one, name a log with --pilot, run files with "
+            "--runs, or give --effect and --sd."
         ),
     ] = None,
     pilot: Annotated[
@@ -33,8 +34,23 @@ def plan(
     ] = "user_id",
     action: Annotated[str, typer.Option(help="With --pilot: action that counts as a click.")] = "click",
     method: Annotated[
-        str | None, typer.Option(help="With --pilot: method whose impressions to use, if there are several.")
+        str | None,
+        typer.Option(
+            help="With --pilot: method whose impressions to use, if there are several. With --runs: the method that "
+            "users see; the recommended one by default."
+        ),
     ] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option(help="TREC run files of systems that simulated users compare, judged by --qrels."),
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="With --runs: qrels file that judges the run files.")] = None,
+    user: UserName = None,
+    users_from: UsersFrom = None,
+    attractiveness: Attractiveness = "auto",
+    simulated: Annotated[int, typer.Option(help="With --runs: number of impressions to simulate.")] = 400_000,
+    k: Annotated[int, typer.Option("--k", help="With --runs: results per page.")] = 10,
+    seed: Annotated[int, typer.Option(help="With --runs: seed of the simulated users.")] = 42,
     effect: Annotated[
         float | None,
         typer.Option(help="Preference per impression to detect; by default that of each pair of the tally."),
@@ -65,6 +81,10 @@ def plan(
         raise TallyError(f"Both {source} and a log (--pilot) are given. Plan from one of them.")
     if clicks and not pilot:
         raise TallyError("--clicks belong to the log of a pilot. Name its impressions with --pilot.")
+    if runs and (pilot or source is not None):
+        raise TallyError("Both run files (--runs) and a log, a tally or a study are given. Plan from one of them.")
+    if (qrels or user or users_from) and not runs:
+        raise TallyError("--qrels, --user and --users-from are for run files. Name these with --runs.")
     if source is not None and source.is_dir():
         _plan_study(source, error, plot, as_json=as_json)
         return
@@ -75,16 +95,26 @@ def plan(
         "confidence": confidence, "power": power, "interval": "anytime" if anytime else "clustered",
     }  # fmt: skip
     plans: list[tuple[str, Plan]]
-    if pilot or source is not None:
+    close: list[str] = []
+    if runs:
+        plans, close = _simulated(
+            runs, qrels, method=method or "recommended", user=user, users_from=users_from or (),
+            attractiveness=attractiveness, k=k, simulated=simulated, seed=seed, effect=effect, pair=pair,
+            comparisons=pairs, design=lambda deviation: Design.assumed(
+                deviation, impressions_per_user, correlation=correlation, spread=spread
+            ), **options,
+        )  # fmt: skip
+    elif pilot or source is not None:
         tally = _replayed(pilot, clicks, unit, action, method) if pilot else _read_tally(str(source))
-        found = plan_pairs(tally, effect, pair=pair, comparisons=pairs, **options)
-        plans = [(" / ".join(names), made) for names, made in found]
+        of_pairs = plan_pairs(tally, effect, pair=pair, comparisons=pairs, **options)
+        plans = [(" / ".join(names), made) for names, made in of_pairs]
     else:
         if effect is None or sd is None:
             missing = " and ".join(name for name, value in (("--effect", effect), ("--sd", sd)) if value is None)
             raise TallyError(
                 f"A plan needs {missing}: the preference per impression to detect, and the standard deviation of a "
-                "single impression's. Give both, or a tally's JSON file, a pilot's log (--pilot) or a study's folder."
+                "single impression's. Give both, or a tally's JSON file, a pilot's log (--pilot), run files (--runs) "
+                "or a study's folder."
             )
         design = Design.assumed(sd, impressions_per_user, correlation=correlation, spread=spread)
         plans = [("", make(design, effect, comparisons=1 if pairs is None else pairs, **options))]
@@ -93,15 +123,35 @@ def plan(
 
         save(power_curve(max((made for _, made in plans), key=lambda made: made.units)), plot)
     if as_json:
-        print_json({"plans": [{"pair": name, **made.to_dict()} for name, made in plans]})
+        found = {"plans": [{"pair": name, **made.to_dict()} for name, made in plans]}
+        print_json({**found, "too_close": close} if runs else found)
         return
     if len(plans) > 1:
         _print_plans(plans)
     else:
         name, made = plans[0]
         print(f"{name}: {made}" if name else made)
+    if close:
+        print(f"No preference found in {simulated:,} simulated impressions: {', '.join(close)}.")
     if plot is not None:
         print(f"power curve: {plot}")
+
+
+def _simulated(runs: list[str], qrels: Path | None, **options: Any) -> "tuple[list[tuple[str, Plan]], list[str]]":
+    """Return plans for the systems of run files, and the pairs that are too close."""
+    from multileave.cli.printing import impressions_bar
+    from multileave.study.power import plan_from_runs
+
+    if qrels is None or len(runs) < 2:
+        raise TallyError("A plan from run files needs two or more of them and their qrels. Use --runs A B --qrels Q.")
+    with impressions_bar() as tell:
+        plans, close = plan_from_runs(runs, qrels, progress=tell, **options)
+    if not plans:
+        raise TallyError(
+            f"Simulated users show no preference between {'; '.join(close)}. Simulate more impressions (--simulated), "
+            "or give the preference to detect (--effect)."
+        )
+    return plans, close
 
 
 def _replayed(paths: list[str], clicks: list[str] | None, unit: str, action: str, method: str | None) -> "Tally":

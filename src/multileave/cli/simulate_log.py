@@ -7,6 +7,7 @@ import typer
 
 from multileave.cli.loading import Load, load
 from multileave.cli.printing import print_json
+from multileave.cli.user_options import Attractiveness, UserName, UsersFrom
 from multileave.errors import DataError
 
 DOCUMENTS, GRADES = 50, 5
@@ -20,9 +21,9 @@ def simulate_log(
     rankers: Annotated[int, typer.Option(help="Number of rankers to compare.")] = 5,
     queries: Annotated[int, typer.Option(help="Number of different queries.")] = 1000,
     k: Annotated[int, typer.Option("--k", help="Results on a page.")] = 10,
-    user: Annotated[
-        str, typer.Option(help="perfect, navigational, informational, almost_random or random.")
-    ] = "navigational",
+    user: UserName = None,
+    users_from: UsersFrom = None,
+    attractiveness: Attractiveness = "auto",
     files: Annotated[int, typer.Option(help="Number of files of each kind.")] = 1,
     separate: Annotated[bool, typer.Option("--separate", help="Write clicks to separate files.")] = False,
     lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines instead of Parquet.")] = False,
@@ -33,7 +34,7 @@ def simulate_log(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write a log of simulated users, of any size, to try things out."""
-    from multileave.clicks import user as preset
+    from multileave.clicks import default_user, find_user
     from multileave.data import synthetic
     from multileave.methods.base import get_method
     from multileave.replay.simulating import LogSimulation, write_log
@@ -44,10 +45,18 @@ def simulate_log(
     if not 0 <= duplicates <= 1 or not 0 <= late <= 1:
         raise DataError(f"--duplicates is {duplicates} and --late is {late}; expected shares from 0 to 1.")
     number = int(seed) if seed.isdecimal() else seed
+    data = synthetic(queries=queries, documents=DOCUMENTS, rankers=rankers, grades=GRADES, seed=number)
+    fitted = users_from or ()
     simulation = LogSimulation(
-        synthetic(queries=queries, documents=DOCUMENTS, rankers=rankers, grades=GRADES, seed=number),
+        data,
         get_method(method),
-        preset(user, GRADES),
+        find_user(
+            default_user(fitted) if user is None else user,
+            GRADES,
+            fitted,
+            shares=data.grade_shares(k),
+            attractiveness=attractiveness,
+        ),
         users=max(impressions // 5, 1) if users is None else users,
         k=k,
     )

@@ -10,6 +10,7 @@ import typer
 
 from multileave.cli.loading import Load, load
 from multileave.cli.printing import impressions_bar, print_json, rounded_table, table_console
+from multileave.cli.user_options import Attractiveness, UsersFrom
 
 if TYPE_CHECKING:
     from multileave.study.settings import Settings
@@ -27,6 +28,8 @@ def study(
     users: Annotated[
         list[str] | None, typer.Option(help="perfect navigational informational almost_random random, or your own.")
     ] = None,
+    users_from: UsersFrom = None,
+    attractiveness: Attractiveness = "auto",
     impressions: Annotated[int | None, typer.Option(help="Result pages in each run; 10,000 by default.")] = None,
     runs: Annotated[
         list[str] | None,
@@ -81,6 +84,8 @@ def study(
         "datasets": datasets, "methods": methods, "rankers": rankers, "users": users, "impressions": impressions,
         "runs": repeats, "folds": folds, "k": k, "seed": seed, "anywhere": anywhere, "run_files": files,
         "qrels": None if qrels is None else str(qrels.resolve()), "unjudged": unjudged, "returned": returned,
+        "users_from": [str(path.resolve()) for path in users_from or ()] or None,
+        "attractiveness": None if attractiveness == "auto" else attractiveness,
     }  # fmt: skip
     grids = paper_settings(settings, **options) if paper else [load_settings(settings, **options)]
     results = []

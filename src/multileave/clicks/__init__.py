@@ -2,6 +2,7 @@
 
 from multileave.clicks.browsing import Browsing, browsing_clicks
 from multileave.clicks.cascade import USERS, Cascade, cascade_clicks, user
+from multileave.clicks.fitted import FittedUsers, default_user, find_user
 from multileave.clicks.model import ClickModel
 from multileave.clicks.position import PositionBased, position_clicks
 from multileave.clicks.returning import Returning, returning_clicks
@@ -11,10 +12,13 @@ __all__ = [
     "Browsing",
     "Cascade",
     "ClickModel",
+    "FittedUsers",
     "PositionBased",
     "Returning",
     "browsing_clicks",
     "cascade_clicks",
+    "default_user",
+    "find_user",
     "position_clicks",
     "returning_clicks",
     "user",

@@ -116,6 +116,21 @@ class QuerySet:
         longest: Longs = self.lengths.max(axis=1).astype(np.int64)
         return longest
 
+    def grade_shares(self, k: int = 10) -> tuple[float, ...]:
+        """Return the share of the documents on the rankers' own pages of k results that has each grade.
+
+        >>> data = QuerySet.from_scores(["bm25", "age"], [0, 3], [0, 2, 1], [[5, 1], [7, 3], [6, 2]], grades=3)
+        >>> data.grade_shares(2)
+        (0.0, 0.5, 0.5)
+        """
+        counts = np.zeros(self.grades)
+        for q in range(len(self)):
+            labels, rankings = self.query(q)
+            top = rankings[:, :k]
+            shown = np.arange(top.shape[1]) < self.lengths[q][:, None]
+            counts += np.bincount(labels[top[shown]], minlength=self.grades)
+        return tuple((counts / counts.sum()).tolist())
+
     def cut(self, returned: int) -> "QuerySet":
         """Return the same queries with only the first documents of every ranking returned."""
         return replace(self, lengths=np.minimum(self.lengths, np.int32(returned)))

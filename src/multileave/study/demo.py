@@ -7,11 +7,13 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from multileave.clicks import default_user, find_user
 from multileave.clicks import user as preset
 from multileave.data import QuerySet, ndcg, search_engines
 from multileave.errors import DataError
@@ -33,12 +35,16 @@ def run_demo(
     rankers: int = 5,
     impressions: int = 10_000,
     runs: int = 20,
-    user: str = "navigational",
+    user: str | None = None,
+    users_from: Sequence[str | Path] = (),
+    attractiveness: str = "auto",
     seed: int | str = 42,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Return as plain values the settings, the truth, and what every method finds.
 
+    user, users_from, attractiveness: who clicks, see `multileave.clicks.find_user`; the best model of the first file
+        by default, and navigational users without files.
     progress: called now and then with (impressions done, impressions in all, what is going on).
     """
     if not 2 <= rankers <= MOST_RANKERS:
@@ -47,7 +53,10 @@ def run_demo(
         raise DataError(f"Impressions are {impressions} and runs {runs}; both must be at least 1.")
     able = [get_method(name) for name, cls in methods().items() if rankers <= (cls.most_rankers or rankers)]
     data = search_engines(queries=QUERIES, documents=DOCUMENTS, rankers=rankers, seed=seed)
-    clicker, guesser = preset(user, data.grades), preset("random", data.grades)
+    shares = data.grade_shares(PAGE)
+    user = default_user(users_from) if user is None else user
+    clicker = find_user(user, data.grades, users_from, shares=shares, attractiveness=attractiveness)
+    guesser = preset("random", data.grades)
     scores = ndcg(data)
     truth = score_differences(scores)
     total, done = 2 * impressions * runs * len(able), 0

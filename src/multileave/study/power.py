@@ -11,19 +11,27 @@ provided that they are enough to know the mean. With too few, every pair seems e
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
+from multileave.clicks import default_user, find_user
+from multileave.data import read_runs
 from multileave.errors import DataError
+from multileave.methods.base import get_method
 from multileave.outcome import Floats
+from multileave.stats import Design, Plan, plan
+from multileave.study.engine import Simulation
 from multileave.study.results import RunResult, gather
 
 POWER = 0.8
 LEVEL = 0.05
+SIMULATED = 400_000  # impressions that a plan simulates by default
+NOISE = 3.0  # standard errors within which a simulated preference may be 0
 
 
 def effort(power: float = POWER, level: float = LEVEL) -> float:
@@ -99,6 +107,66 @@ def plan_from_study(folder: str | Path, error: float = 0.1) -> list[dict[str, An
             }
         )  # fmt: skip
     return found
+
+
+def plan_from_runs(
+    run_files: Sequence[str | Path],
+    qrels: str | Path,
+    *,
+    method: str = "recommended",
+    user: str | None = None,
+    users_from: Sequence[str | Path] = (),
+    attractiveness: str = "auto",
+    unjudged: int = 0,
+    k: int = 10,
+    simulated: int = SIMULATED,
+    seed: int = 42,
+    design: Callable[[float], Design] = Design,
+    effect: float | None = None,
+    pair: tuple[str, str] | None = None,
+    comparisons: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+    **options: Any,
+) -> tuple[list[tuple[str, Plan]], list[str]]:
+    """Return how many users it takes to detect the differences between systems, and the pairs that are too close.
+
+    Simulated users compare the systems of TREC run files, judged by qrels, which gives the mean and the deviation of a
+    single impression's preference for every pair. A pair is too close if its mean is within 3 standard errors of 0.
+
+    user, users_from, attractiveness: who clicks, see `multileave.clicks.find_user`.
+    design: makes a design of the deviation, such as one for several impressions per user.
+    effect: the preference to detect; by default the one each pair has. pair: plan for these two systems only.
+    comparisons: the number of pairs to correct for, by default all. options: of `multileave.stats.plan`.
+    """
+    if simulated < 1:
+        raise DataError(f"The number of simulated impressions is {simulated}; expected 1 or more.")
+    data = read_runs(run_files, qrels, unjudged=unjudged).queries
+    unknown = [name for name in pair or () if name not in data.rankers]
+    if unknown or (pair is not None and pair[0] == pair[1]):
+        raise DataError(f"The pair is {' and '.join(pair or ())}; expected two of {', '.join(data.rankers)}.")
+    clicker = find_user(
+        default_user(users_from) if user is None else user, data.grades, users_from,
+        shares=data.grade_shares(k), attractiveness=attractiveness,
+    )  # fmt: skip
+    simulation = Simulation(data, get_method(method), clicker, k=k, seed=seed)
+    steps = np.linspace(0, simulated, 21).astype(int).tolist()
+    for done, end in pairwise(steps):
+        if progress is not None:
+            progress(done, simulated, "simulating users")
+        simulation.run(end - done)
+    means, variances = upper_pairs(simulation.preferences / simulated), upper_pairs(simulation.variances)
+    names = [(data.rankers[n], data.rankers[m]) for n, m in zip(*np.triu_indices(len(data.rankers), 1), strict=True)]
+    plans, close = [], []
+    for who, mean, variance in zip(names, means, variances, strict=True):
+        if pair is not None and set(pair) != set(who):
+            continue
+        if variance == 0.0 or (effect is None and abs(mean) < NOISE * math.sqrt(variance / simulated)):
+            close.append(" / ".join(who))
+            continue
+        size = mean if effect is None else effect
+        count = len(names) if comparisons is None else comparisons
+        plans.append((" / ".join(who), plan(design(math.sqrt(variance)), size, comparisons=count, **options)))
+    return sorted(plans, key=lambda one: one[1].units), close
 
 
 def impressions_until(runs: Sequence[RunResult], error: float) -> tuple[int | None, float]:

@@ -140,6 +140,7 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
     if settings.returned is not None:
         users = users.cut(settings.returned)
     packs: dict[int, Packed] = {}
+    shares = users.grade_shares(settings.k) if settings.users_from else None
     results = []
     for spec, name in task.pairs:
         method = get_method(spec)
@@ -147,7 +148,7 @@ def run_task(settings: Settings, task: Task) -> list[RunResult]:
         if depth not in packs:
             packs[depth] = pack(users, method, settings.k)
         simulation = Simulation(
-            users, method, settings.user(name, users.grades), k=settings.k,
+            users, method, settings.user(name, users.grades, shares), k=settings.k,
             seed=task.seed(settings, f"{method.spelled}/{name}"), packed=packs[depth],
         )  # fmt: skip
         points = checkpoints(settings.impressions)
@@ -230,9 +231,11 @@ def _bias(kept: Floats, points: Sequence[int], truth: Floats) -> tuple[float, fl
 
 
 def warm(settings: Settings, spec: str) -> None:
-    """Compile the loop of a method in one worker, so that others find it in the cache."""
+    """Compile the loops of a method in one worker, so that others find them in the cache."""
     data = synthetic(queries=2, documents=12, rankers=2, grades=3, seed=0)
-    Simulation(data, get_method(spec), settings.user(settings.users[0], None), k=settings.k, seed=0).compile()
+    users = {user.kernel: user for user in (settings.user(name, None) for name in settings.users)}
+    for user in users.values():
+        Simulation(data, get_method(spec), user, k=settings.k, seed=0).compile()
 
 
 def _parallel(settings: Settings, tasks: list[Task], jobs: int, backend: str) -> Iterator[list[RunResult]]:

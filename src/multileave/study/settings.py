@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from multileave.clicks import Cascade, PositionBased
-from multileave.clicks import user as preset
+from multileave.clicks import Browsing, Cascade, ClickModel, PositionBased, Returning, find_user
+from multileave.clicks.fitted import ATTRACTIVENESS, fitted_names
 from multileave.data import available, fingerprint, system_names
 from multileave.errors import DataError, nearest
 from multileave.methods.base import get_method
-from multileave.study.engine import User
 
 PAPER_METHODS = ("tdm", "om", "pm", "sosm", "ppm")
 PAPER_USERS = ("perfect", "navigational", "informational")
@@ -29,7 +28,12 @@ class Settings:
     runs: how often each cell is repeated in every fold, each time with other rankers.
     folds: which folds to use; all by default.
     anywhere: users may stop after any document, clicked or not, as in public simulators.
-    own_users: user models by name, each {"click": [...], "stop": [...]} or {"click": [...], "examine": [...]}.
+    own_users: user models by name, each with the fields of a class of `multileave.clicks`: click and stop (and go_on_*)
+        for a cascade, with back for one that goes back up; click and examine by rank, or by rank and last click.
+    users_from: files that `multileave fit-users` wrote. Their users are named by the file and the model, as in
+        "users.browsing", or by the file alone for the best model.
+    attractiveness: how grades get the attractiveness of fitted users: "quantiles", "measured" or "auto", see
+        `multileave.clicks.fitted`.
     run_files: TREC runs of systems to compare instead of data sets, judged by the file `qrels`; documents without a
         judgement get the grade `unjudged`. The rankers are then the systems, and users issue all topics.
     returned: how many documents every ranker returns from the top of its ranking; all by default. The truth remains
@@ -48,6 +52,8 @@ class Settings:
     data: str | None = None
     anywhere: bool = False
     own_users: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    users_from: tuple[str, ...] = ()
+    attractiveness: str = "auto"
     run_files: tuple[str, ...] = ()
     qrels: str | None = None
     unjudged: int = 0
@@ -64,6 +70,11 @@ class Settings:
                 )
             object.__setattr__(self, name, tuple(dict.fromkeys(values)))
         object.__setattr__(self, "folds", tuple(self.folds))
+        object.__setattr__(self, "users_from", tuple(self.users_from))
+        if self.attractiveness not in ATTRACTIVENESS:
+            raise DataError(
+                f"The setting attractiveness is {self.attractiveness!r}; expected {', '.join(ATTRACTIVENESS)}."
+            )
         for name, least in (("impressions", 1), ("runs", 1), ("k", 1), ("seed", 0), ("unjudged", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -99,20 +110,30 @@ class Settings:
         object.__setattr__(self, "rankers", (len(names),))
         object.__setattr__(self, "folds", (1,))
 
-    def user(self, name: str, grades: int | None) -> User:
-        """Return a user of `own_users` or a preset, for data with that many grades; None checks the name only."""
+    def user(self, name: str, grades: int | None, shares: Sequence[float] | None = None) -> ClickModel:
+        """Return a user of `own_users`, a fitted user or a preset, for data with that many grades.
+
+        grades: None checks the name only. shares: of the documents shown that has each grade, for fitted users.
+        """
         if name not in self.own_users:
-            return preset(name, 3 if grades is None else grades, anywhere=self.anywhere)
+            return find_user(
+                name, 3 if grades is None else grades, self.users_from, shares=shares, anywhere=self.anywhere,
+                attractiveness="quantiles" if grades is None else self.attractiveness,
+            )  # fmt: skip
         own = dict(self.own_users[name])
-        known = ("click", "stop", "examine", "anywhere")
+        reads_down = ("click", "stop", "anywhere", "go_on_after_click", "go_on_after_skip")
+        known = (*reads_down, "back", "examine")
         for key in own:
             if key not in known:
                 raise DataError(f"User {name!r} has {key!r}; expected {', '.join(known)}.{nearest(key, known)}")
         if "click" not in own or ("stop" in own) == ("examine" in own):
             raise DataError(f"User {name!r} needs click, and either stop (a cascade) or examine (by position).")
         if "examine" in own:
-            return PositionBased(tuple(own["click"]), tuple(own["examine"]))
-        return Cascade(tuple(own["click"]), tuple(own["stop"]), own.get("anywhere", self.anywhere))
+            if len(own) > 2:
+                raise DataError(f"User {name!r} has {', '.join(own)}; expected only click beside examine.")
+            nested = any(isinstance(row, list | tuple) for row in own["examine"])
+            return (Browsing if nested else PositionBased)(**own)
+        return (Returning if "back" in own else Cascade)(**{"anywhere": self.anywhere, **own})
 
     def changed(self, **values: Any) -> "Settings":
         """Return the settings with some changed; None leaves a setting as it is."""
@@ -127,6 +148,9 @@ class Settings:
         """What the numbers of a run depend on, besides its own name."""
         found = {key: self.to_dict()[key] for key in ("impressions", "k", "seed", "anywhere", "own_users", "data")}
         found["returned"] = self.returned
+        if self.users_from:
+            found["users_from"] = {Path(path).name: fingerprint(path) for path in self.users_from}
+            found["attractiveness"] = self.attractiveness
         if self.qrels is not None:
             names = system_names(self.run_files)
             found["run_files"] = dict(zip(names, map(fingerprint, self.run_files), strict=True))
@@ -153,7 +177,7 @@ class Settings:
 
 def load_settings(path: str | Path | None = None, **options: Any) -> Settings:
     """Return the settings of a TOML file, or the defaults, with some changed by options; None changes nothing."""
-    settings = (Settings() if path is None else Settings.from_toml(path)).changed(**options)
+    settings = _with_fitted_users(Settings() if path is None else Settings.from_toml(path), options)
     if settings.data is not None and not options.get("datasets") and settings.datasets == Settings.datasets:
         held = " ".join(found.name for found in available(settings.data))
         raise DataError(
@@ -180,10 +204,20 @@ def paper_settings(path: str | Path | None = None, **options: Any) -> list[Setti
     many = [one for one in found if len(one.rankers or ()) >= 40]
     grids: list[Any] = [(found, (5, 15)), (many, (40,))]
     return [
-        base.changed(**{"datasets": [one.name for one in names], "rankers": counts, "methods": methods, **given})
+        _with_fitted_users(
+            base, {"datasets": [one.name for one in names], "rankers": counts, "methods": methods, **given}
+        )
         for names, counts in grids
         if names
     ]
+
+
+def _with_fitted_users(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    """Return the settings with some changed; files of fitted users replace the default users."""
+    files = options.get("users_from") or settings.users_from
+    if files and not options.get("users") and settings.users == Settings.users:
+        options = {**options, "users": fitted_names(files)}
+    return settings.changed(**options)
 
 
 def describe(grids: Sequence[Settings]) -> dict[str, Any]:

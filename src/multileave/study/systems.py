@@ -67,6 +67,7 @@ def compare_runs(settings: Settings, progress: Callable[[int, int, str], None] |
     graded = open_runs(settings.run_files, str(settings.qrels), settings.unjudged)
     queries = graded.queries if settings.returned is None else graded.queries.cut(settings.returned)
     total, done = settings.impressions * len(settings.users), 0
+    shares = queries.grade_shares(settings.k) if settings.users_from else None
 
     def advance(impressions: int) -> None:
         nonlocal done
@@ -78,7 +79,7 @@ def compare_runs(settings: Settings, progress: Callable[[int, int, str], None] |
         name: simulated_verdict(
             queries,
             settings.methods[0],
-            settings.user(name, graded.queries.grades),
+            settings.user(name, graded.queries.grades, shares),
             impressions=settings.impressions,
             k=settings.k,
             seed=f"{settings.seed}/verdict/{name}",

@@ -37,6 +37,7 @@ def check(
     reorder: bool = False,
     progress: Progress | None = None,
     returned: int | str | None = None,
+    user_name: str | None = None,
 ) -> Report:
     """Decide whether a method is considerate, unbiased, faithful to a Pareto dominating ranker, and clone-proof.
 
@@ -45,7 +46,8 @@ def check(
     counterexamples are confirmed in Fractions and made smaller.
 
     user: None for all users with independent clicks (Pareto), a name ("perfect", "navigational",
-        "informational", "random"), or a theory.Independent or theory.Cascade.
+        "informational", "random"), or a user of this package, such as theory.Cascade.
+    user_name: what the report calls the user, if not by its kind.
     reorder: treat instances that differ only in the order of their rankers as one.
     jobs: processes. progress: called with (done, total).
     returned: how many documents each ranker returns, the top of its ranking, while the whole rankings decide who
@@ -66,7 +68,7 @@ def check(
     rankers = min(rankers, method.most_rankers or rankers)
     if search is not None:
         return search_report(
-            method, documents, rankers, k, person, _user_name(user), search, seed,
+            method, documents, rankers, k, person, user_name or _user_name(user), search, seed,
             jobs=jobs, progress=progress, returned=returned,
         )  # fmt: skip
     cases = [
@@ -83,7 +85,7 @@ def check(
         decided.append(found)
         if progress:
             progress(len(decided), len(cases))
-    return _report(method, documents, rankers, person, _user_name(user), decided, returned, k)
+    return _report(method, documents, rankers, person, user_name or _user_name(user), decided, returned, k)
 
 
 @dataclass(frozen=True)

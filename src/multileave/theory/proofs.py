@@ -1,7 +1,8 @@
 """What is proved of a method for every size, as the method itself declares."""
 
 from multileave.methods.base import Method
-from multileave.theory.users import Cascade, User
+from multileave.theory.exchange import MOST, exchange_breaks
+from multileave.theory.users import Cascade, Independent, PositionBased, User
 
 
 def proved(
@@ -23,7 +24,7 @@ def proved(
         "considerate": method.considerate,
         "unbiased": bool(method.unbiased_lists),
         "clone_proof": method.clone_proof,
-        "pareto": bool(method.pareto) if user is None else _covers(method, user),
+        "pareto": bool(method.pareto) if user is None else _covers(method, user, k),
     }
     if returned is not None and (returned == "any" or int(returned) < documents):
         depth = method.reads_to(k)
@@ -34,9 +35,21 @@ def proved(
     return frozenset(name for name, holds in claims.items() if holds)
 
 
-def _covers(method: Method, user: User) -> bool:
-    """Return whether a user is a cascade that the method's theorem about readers covers."""
-    if method.pareto not in ("reader", "any reader") or not isinstance(user, Cascade) or not user.correlated:
+def _covers(method: Method, user: User, k: int) -> bool:
+    """Return whether a user is one of those that the method's theorem is about, on pages of up to k results."""
+    if isinstance(user, Independent | PositionBased):
+        return bool(method.pareto) and _is_correlated(user, k)
+    if method.pareto not in ("reader", "any reader") or not getattr(user, "correlated", False):
         return False
-    leaves = [s if user.anywhere else c * s for c, s in zip(user.click, user.stop, strict=True)]
-    return max(leaves) < 1 and (method.pareto == "any reader" or leaves == sorted(leaves))
+    below = method.pareto == "any reader"
+    if type(user) is Cascade and {*user.go_on_after_click, *user.go_on_after_skip} == {1}:
+        leaves = [s if user.anywhere else c * s for c, s in zip(user.click, user.stop, strict=True)]
+        return max(leaves) < 1 and (below or leaves == sorted(leaves))
+    return 0 < k <= MOST and exchange_breaks(user, k, below=below) is None
+
+
+def _is_correlated(user: Independent | PositionBased, k: int) -> bool:
+    """Return whether relevant documents are more likely to be clicked at every rank of a page of k."""
+    if isinstance(user, PositionBased):
+        return user.correlated and len(user.examine) >= k and all(user.examine[:k])
+    return len(user.relevant) >= k and all(a > b for a, b in zip(user.relevant[:k], user.other[:k], strict=True))

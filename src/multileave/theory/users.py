@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from multileave import clicks
@@ -278,15 +279,18 @@ KINDS: dict[str, Any] = {
 }
 
 
-def exact(model: clicks.ClickModel) -> User:
+def exact(model: clicks.ClickModel, *, digits: int | None = None) -> User:
     """Return a model of `multileave.clicks` in exact arithmetic; 0.05 means 1/20, not the float nearest to it.
+
+    digits: how many decimals to keep; all by default.
 
     >>> exact(clicks.PositionBased((0.1, 0.5), (1.0, 0.3))) == PositionBased(("1/10", "1/2"), (1, "3/10"))
     True
     """
     for kind in KINDS.values():
         if type(model) is getattr(kind, "simulated", None):
-            user: User = kind(**{field.name: getattr(model, field.name) for field in fields(kind)})
+            values = {field.name: _rounded(getattr(model, field.name), digits) for field in fields(kind)}
+            user: User = kind(**values)
             return user
     raise DataError(f"The user is a {type(model).__name__}; expected a model of multileave.clicks.")
 
@@ -305,6 +309,24 @@ def as_user(user: "str | User | None") -> "User | None":
     return user
 
 
+DIGITS = 3  # of the probabilities of fitted users, so that fractions stay small
+
+
+def named_user(
+    name: str | None, users_from: Sequence[str | Path] = (), *, attractiveness: str = "auto"
+) -> "tuple[User | None, str]":
+    """Return a preset, or a user of files that `multileave fit-users` wrote, for two grades, and its name.
+
+    Probabilities of fitted users are rounded to three decimals. As many documents are relevant as are not.
+    """
+    if name is None:
+        name = clicks.default_user(users_from) if users_from else "independent"
+    if not users_from or name in ("independent", *PRESETS):
+        return as_user(name), name
+    model = clicks.find_user(name, 2, users_from, attractiveness=attractiveness)
+    return exact(model, digits=DIGITS), name
+
+
 def user_from_dict(data: Mapping[str, Any]) -> User:
     """Return the user that `to_dict` wrote."""
     try:
@@ -319,6 +341,12 @@ def grades_of(documents: Sequence[Hashable], relevant: Relevant) -> list[int]:
     if isinstance(relevant, Mapping):
         return [int(relevant.get(document, 0)) for document in documents]
     return [int(document in relevant) for document in documents]
+
+
+def _rounded(value: Any, digits: int | None) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_rounded(part, digits) for part in value)
+    return value if digits is None or isinstance(value, bool) else round(value, digits)
 
 
 def _plain(value: Any) -> Any:
