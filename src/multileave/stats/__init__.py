@@ -12,6 +12,7 @@ records       dataclasses from whose fields JSON and tables follow
 from multileave.stats.health import Health
 from multileave.stats.planning import Design, Plan, plan, plan_pairs
 from multileave.stats.tally.tally import Tally
+from multileave.stats.verdict.interactions import Interaction
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.segments import SegmentedTally, SegmentedVerdict
 from multileave.stats.verdict.strengths import Strength, Strengths
@@ -20,6 +21,7 @@ from multileave.stats.verdict.verdict import PairVerdict, Verdict
 __all__ = [
     "Design",
     "Health",
+    "Interaction",
     "PairVerdict",
     "Plan",
     "Rules",

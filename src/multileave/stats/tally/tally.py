@@ -241,6 +241,15 @@ class Tally(BaseTally):
         self.check_units("the Bradley-Terry model")
         return bradley_terry(self, confidence, replicates=replicates, seed=seed)
 
+    @property
+    def unit_rows(self) -> Mapping[Hashable, int]:
+        """The row of each unit, by its id, for `units_at`."""
+        return self._units.rows
+
+    def units_at(self, rows: Ints) -> tuple[Floats, Ints]:
+        """Return the sums by pair (n, P) and the impressions (n,) of some units."""
+        return self._units.at(rows)
+
     def squared_preferences(self) -> Floats:
         """Return the sum over impressions of the squared preference, (P,)."""
         squares: Floats = self._grouped.group(1).squares + self._squares

@@ -124,9 +124,12 @@ class Units:
         """Yield the units' sums by pair and their impressions, a block of units at a time."""
         size = max(BLOCK // self.pairs, 1)
         for start in range(0, len(self), size):
-            part = slice(start, min(start + size, len(self)))
-            sums = self.sums[part]
-            yield sums if self.by_pair else differences(sums, TOLERANCE), self.counts[part]
+            yield self.at(slice(start, min(start + size, len(self))))
+
+    def at(self, rows: Any) -> tuple[Floats, Ints]:
+        """Return the sums by pair and the impressions of some rows."""
+        sums = self.sums[rows]
+        return sums if self.by_pair else differences(sums, TOLERANCE), self.counts[rows]
 
     def hold_pairs(self) -> None:
         """Turn rows of credits into rows of pairs."""

@@ -8,6 +8,7 @@ from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats.parsing import checked_rankers, written_tally
 from multileave.stats.tally.tally import FORMAT_VERSION, Tally
+from multileave.stats.verdict.interactions import Interaction, find_interactions
 from multileave.stats.verdict.judging import judge_segments
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
@@ -78,7 +79,8 @@ class SegmentedTally:
                 "users."
             )
         left_out = tuple(segment for segment in sorted(self.tallies) if segment not in judged)
-        return SegmentedVerdict(self.by, judge_segments(judged, Rules(confidence, **options)), left_out)
+        rules = Rules(confidence, **options)
+        return SegmentedVerdict(self.by, judge_segments(judged, rules), left_out, find_interactions(judged, rules))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values that JSON can hold."""
@@ -104,15 +106,38 @@ class SegmentedTally:
 
 @dataclass(frozen=True)
 class SegmentedVerdict:
-    """A verdict for each segment; left_out: segments with a single unit."""
+    """A verdict for each segment; left_out: segments with a single unit.
+
+    interactions: for each pair of rankers, whether its preference differs between segments, and shrunken estimates.
+    """
 
     by: str
     segments: dict[str, Verdict]
     left_out: tuple[str, ...] = ()
+    interactions: tuple[Interaction, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Whether preferences differ between segments, in one sentence."""
+        tested = [one for one in self.interactions if one.p_corrected is not None]
+        if not tested:
+            return f"Whether preferences differ by {self.by} was not tested"
+        found = sorted((one for one in tested if one.significant), key=lambda one: one.p_corrected or 0.0)
+        if not found:
+            return f"No significant difference between preferences by {self.by}"
+        first = found[0]
+        shares = ", ".join(f"{segment} {mean:+.3g}" for segment, mean in first.shrunken.items())
+        more = f"; {len(found)} of {len(tested)} pairs differ" if len(tested) > 1 else ""
+        return (
+            f"The preference for {first.rankers[0]} over {first.rankers[1]} differs by {self.by} "
+            f"(p = {first.p_corrected:.2g}; shrunken estimates: {shares}){more}"
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.by} {segment}: {verdict}" for segment, verdict in self.segments.items()]
-        return "\n".join([*lines, *(f"{self.by} {segment}: too few users" for segment in self.left_out)])
+        left_out = [f"{self.by} {segment}: too few users" for segment in self.left_out]
+        tested = any(one.p is not None for one in self.interactions)
+        return "\n".join([*lines, *([self.sentence] if tested else []), *left_out])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdicts as plain values that JSON can hold."""
@@ -120,4 +145,6 @@ class SegmentedVerdict:
             "by": self.by,
             "segments": {segment: verdict.to_dict() for segment, verdict in self.segments.items()},
             "left_out": list(self.left_out),
+            "sentence": self.sentence,
+            "interactions": [interaction.to_dict() for interaction in self.interactions],
         }
