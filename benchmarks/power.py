@@ -1,10 +1,12 @@
 """What teams and users pay: impressions to a verdict, wrong signs and page quality. Prints the tables of docs/power.md.
 
     python benchmarks/power.py --data DIR --out DIR [--datasets A B] [--methods ...] [--figures DIR] [--clones]
+    python benchmarks/power.py --data DIR --out DIR --users-from benchmarks/users/*.toml --share 0.5
 
 --data is a folder with the data sets. Every run picks rankers at random, and all methods and users get the same ones.
 There are at least 100 pairs of rankers per data set with 2, 3, 5 and 15 rankers (fewer rankers if a data set has
-fewer). Users: the paper's three, and one who examines ranks by position. An interrupted run resumes.
+fewer). Users: the paper's three, and one who examines ranks by position; or those of files that `multileave fit-users`
+wrote. An interrupted run resumes.
 
 The recommendation follows a rule that was written down before the first run: among methods for which both requirements
 of fidelity are proved, cascades included, and whose pages have at least 98 % of tdm's DCG with every number of rankers,
@@ -20,6 +22,7 @@ import numpy as np
 
 from measuring import markdown_table
 from multileave.clicks import user as preset
+from multileave.clicks.fitted import fitted_names
 from multileave.data import QuerySet, available, load_fold
 from multileave.methods import get_method
 from multileave.methods.round_preference import TeamExchange
@@ -41,6 +44,7 @@ USERS = (*PAPER_USERS, "by_position")
 # The targets set for rpm beforehand, for each of the paper's users; on other data; and DCG of the pages.
 LINES = {2: (1.0, 1.15), 5: (0.60, 0.90), 15: (0.26, 0.56)}
 PAGES = 0.98
+EARLY = 10_000  # impressions of the paper's runs
 NEAR_COPIES = 3
 
 
@@ -51,8 +55,9 @@ def run(given):
         names = [name for name in given.datasets if len(load_fold(given.data, name, 1).rankers) >= rankers]
         if names:
             settings = Settings(
-                tuple(names), tuple(given.methods), USERS, (rankers,), given.impressions, runs, data=given.data,
-                own_users={"by_position": BY_POSITION},
+                tuple(names), tuple(given.methods), tuple(given.users), (rankers,), given.impressions,
+                max(1, round(given.share * runs)), data=given.data, own_users={"by_position": BY_POSITION},
+                users_from=tuple(given.users_from),
             )  # fmt: skip
             results += run_study(settings, given.out, jobs=given.jobs)
     return results
@@ -62,6 +67,13 @@ def wrong_signs(runs):
     """Return the share of pairs with the wrong sign at the end, and its standard error over runs."""
     errors = np.array([one.error_same_queries[-1] for one in runs])
     return errors.mean(), errors.std(ddof=1) / len(errors) ** 0.5
+
+
+def early_errors(runs):
+    """Return the paper's error after 10,000 impressions, held out and on the same queries, and the standard error."""
+    at = runs[0].impressions.index(EARLY)
+    errors = np.array([(one.error_heldout[at], one.error_same_queries[at]) for one in runs])
+    return *errors.mean(axis=0).tolist(), float(errors[:, 1].std(ddof=1) / len(errors) ** 0.5)
 
 
 def relative_dcg(runs, base):
@@ -98,6 +110,7 @@ def measure(results, methods):
                 "ratio": {user: ratio(user) for user in of_user},
                 "by_data": {name: {user: ratio(user, name) for user in of_user} for name in datasets},
                 "wrong": {user: wrong_signs(of_user[user]) for user in of_user},
+                "early": {user: early_errors(of_user[user]) for user in of_user},
                 "pages": float(relative_dcg(mine, base)),
                 "pages_by_data": {name: float(relative_dcg(only(mine, name), only(base, name))) for name in datasets},
                 "own_pages": float(np.mean([one.ndcg_shown / np.mean(one.ndcg_rankers) for one in mine])),
@@ -207,6 +220,12 @@ def print_tables(found, methods):
         for rankers, row in found.items()
     ]  # fmt: skip
     print(markdown_table(["rankers", *(f"`{m}`" for m in methods)], rows))
+    print(f"\nError after {EARLY:,} impressions on the queries issued (held out): {short}\n")
+    rows = [
+        [rankers, *(" ".join("{1:.3f} ({0:.3f})".format(*row[m]["early"][u]) for u in users) for m in methods)]
+        for rankers, row in found.items()
+    ]
+    print(markdown_table(["rankers", *(f"`{m}`" for m in methods)], rows))
     print("\nDCG of the pages shown relative to tdm's; in brackets NDCG relative to the mean ranker's own pages\n")
     rows = [
         [rankers, *(f"{row[m]['pages']:.3f} ({row[m]['own_pages']:.3f})" for m in methods)]
@@ -239,7 +258,7 @@ def print_lines(found, held_back):
         if rankers not in found:
             continue
         ours, dpm = found[rankers]["rpm"], found[rankers]["dpm"]
-        for user in PAPER_USERS:
+        for user in (user for user in PAPER_USERS if user in ours["ratio"]):
             ratio, limit = ours["ratio"][user], limits[held_back]
             line(f"impressions, {rankers} rankers, {user}", ratio, f"at most {limit}", ratio <= limit)
             share, (theirs, error) = ours["wrong"][user][0], dpm["wrong"][user]
@@ -256,6 +275,9 @@ def main():
     parser.add_argument("--datasets", nargs="+", help="default: all in DIR")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--impressions", type=int, default=60_000)
+    parser.add_argument("--users", nargs="+", help="default: the paper's and one by position, or the fitted ones")
+    parser.add_argument("--users-from", nargs="+", default=[], help="files of users fitted to logs")
+    parser.add_argument("--share", type=float, default=1.0, help="of the runs; half still has 100 pairs of each kind")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--figures", type=Path, help="folder for power-R-rankers.png")
     parser.add_argument("--held-back", action="store_true", help="use the targets for data not used in the design")
@@ -265,6 +287,7 @@ def main():
     given = parser.parse_args()
     given.datasets = given.datasets or [held.name for held in available(given.data)]
     given.methods = list(dict.fromkeys(["rpm", "tdm", "dpm", *given.methods]))
+    given.users = given.users or fitted_names(given.users_from) or USERS
     results = run(given)
     found = measure(results, given.methods)
     chosen = recommend(found, given.methods)
@@ -274,7 +297,8 @@ def main():
         print(json.dumps({"measured": found, "recommended": chosen}, indent=2))
         return
     print_tables(found, given.methods)
-    print_lines(found, given.held_back)
+    if not given.users_from:
+        print_lines(found, given.held_back)
     listed = ", ".join(f"{method} ({mean:.2f})" for method, mean in chosen.items()) or "none"
     print(f"\nAdmitted by the rule, with the geometric mean of the ratios: {listed}")
     if flips:
