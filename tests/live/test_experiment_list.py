@@ -23,6 +23,7 @@ from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.live.store import aggregates
 from multileave.live.store.database import Store
+from multileave.live.store.impressions import load_new, oldest_uncounted
 from multileave.live.store.times import SECOND
 from multileave.live.summary import Listed, Search, Summary, summary_of
 from multileave.outcome import Outcome
@@ -320,3 +321,20 @@ def test_a_list_whose_results_cannot_be_updated_says_so(sqlite_address):
     assert "5 users" in page.text
     assert 'id="stale"' not in page.text
     service.close()
+
+
+def test_looking_for_new_impressions_reads_only_those(sqlite_address):
+    """SQLite uses the index of new impressions, so that a fold costs the same however many were counted."""
+    store = Store(sqlite_address)
+    statements = []
+    sa.event.listen(store.engine, "before_cursor_execute", lambda *event: statements.append((event[2], event[3])))
+    with store.read() as connection:
+        aggregates.experiments_with_new(connection)
+        load_new(connection, 1, 1)
+        oldest_uncounted(connection, 1)
+        asked = [found for found in statements if found[0].startswith("SELECT")]
+        assert len(asked) == 3
+        for statement, parameters in asked:
+            [plan] = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+            assert "ix_impressions_dirty" in plan[3], (statement, plan)
+    store.close()

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from multileave.live.store.database import Store
-from multileave.live.store.tables import impressions, ledgers, looks, summaries, units
+from multileave.live.store.tables import DIRTY, impressions, ledgers, looks, summaries, units
 from multileave.live.summary import Summary
 
 
@@ -40,7 +40,7 @@ def save_summary(store: Store, connection: Connection, experiment: int, summary:
 
 def experiments_with_new(connection: Connection) -> set[int]:
     """Return the experiments with impressions that changed since they were last counted."""
-    return set(connection.execute(sa.select(impressions.c.experiment).where(impressions.c.dirty).distinct()).scalars())
+    return set(connection.execute(sa.select(impressions.c.experiment).where(DIRTY).distinct()).scalars())
 
 
 def without_summary(connection: Connection) -> set[int]:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from multileave.live.store.database import Store
-from multileave.live.store.tables import events, impressions
+from multileave.live.store.tables import DIRTY, events, impressions
 
 BATCH = 1000
 MOST_KEYS = 500  # in one statement; databases limit its parameters
@@ -181,15 +181,14 @@ def load_unit(connection: Connection, experiment: int, unit: str, limit: int) ->
 
 def load_new(connection: Connection, experiment: int, limit: int, *, lock: bool = False) -> Sequence[Row]:
     """Return impressions that changed since they were last counted; lock: those that no other process holds."""
-    query = sa.select(impressions).where(impressions.c.experiment == experiment, impressions.c.dirty).limit(limit)
+    query = sa.select(impressions).where(impressions.c.experiment == experiment, DIRTY).limit(limit)
     return connection.execute(query.with_for_update(skip_locked=True) if lock else query).all()
 
 
 def oldest_uncounted(connection: Connection, experiment: int) -> int | None:
     """Return when the oldest impression was created that changed since it was last counted; None if there is none."""
-    query = sa.select(sa.func.min(impressions.c.created)).where(
-        impressions.c.experiment == experiment, impressions.c.dirty
-    )
+    # + 0: else SQLite looks for the first of them among all impressions, oldest first.
+    query = sa.select(sa.func.min(impressions.c.created + 0)).where(impressions.c.experiment == experiment, DIRTY)
     found: int | None = connection.execute(query).scalar_one()
     return found
 

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    literal_column,
     text,
 )
 
@@ -65,6 +67,8 @@ Index(
     sqlite_where=impressions.c.dirty,
     postgresql_where=impressions.c.dirty,
 )
+# SQLAlchemy writes "dirty = 1" for SQLite, which the index with its condition "dirty" is not used for.
+DIRTY: ColumnElement[bool] = literal_column("impressions.dirty")
 Index("ix_impressions_recent", impressions.c.experiment, impressions.c.created)
 Index("ix_impressions_unit", impressions.c.unit)
 
