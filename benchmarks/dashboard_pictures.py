@@ -106,7 +106,7 @@ def pictures(browser: Browser, address: str, key: str, out: Path, names: Sequenc
         path = out / f"dashboard-{name}.png"
         page.screenshot(path=path, full_page=True)
         with Image.open(path) as image:
-            few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+            few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         few.save(path, optimize=True)
         context.close()
 

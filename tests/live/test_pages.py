@@ -111,6 +111,16 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_of_other_sites(tmp_pa
     service.close()
 
 
+def test_a_login_leads_back_to_the_search_that_was_asked_for(service):
+    client = browser(service)
+    asked = "/?q=a+b%3Cc&status=running&page=2"
+    answer = client.get(asked)
+    form = client.get(answer.headers["location"])
+    found = unescape(re.search(r'name="next" value="([^"]*)"', form.text).group(1))
+    answer = log_in(client, service.access.create_key("ops", "admin")[1], next=found)
+    assert answer.headers["location"] == asked
+
+
 def test_only_keys_that_may_look_open_a_session(service):
     client = browser(service)
     for text in ("", "wrong", "x" * 5000, service.access.create_key("frontend", "ingest")[1]):
@@ -129,7 +139,8 @@ def test_a_revoked_key_ends_its_session_and_logging_out_does(service, admin, rea
 
 
 @pytest.mark.parametrize(
-    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x"]
+    "target",
+    ["//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x", "/?a=//b", "/?a\r\nb"],
 )
 def test_the_login_never_leads_elsewhere(service, target):
     client = browser(service)

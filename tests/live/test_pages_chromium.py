@@ -220,8 +220,10 @@ def filled(tmp_path_factory):
         hostile = {name: [HOSTILE, *ids] for name, ids in zip(wide.rankers, RANKINGS.values(), strict=True)}
         send_traffic(address, "none", 2, 30, rankings=hostile)
         service.stop(2)
+        service.fold()
         seen = [f"/experiments/{n}/impressions/{service.recent(n)[0].key}" for n in (1, 2)]
-        paths = ["/", "/experiments/new", "/experiments/1", "/experiments/2", "/experiments/3", "/experiments/1/pairs",
+        paths = ["/", "/?q=W&status=stopped&result=none", "/?q=<b>nothing",
+                 "/experiments/new", "/experiments/1", "/experiments/2", "/experiments/3", "/experiments/1/pairs",
                  "/experiments/1/clone", *seen, "/keys", "/audit", "/audit?experiment=1",
                  "/experiments/99"]  # fmt: skip
         yield address, paths

@@ -210,8 +210,10 @@ Form = Annotated[dict[str, str], Depends(_form)]
 def _to_login(request: Request, problem: Problem) -> Response:
     if request.url.path.endswith("/live"):
         return HTMLResponse("", problem.status)
-    here = quote(request.url.path) if request.method == "GET" else "/"
-    return RedirectResponse("/login" if here == "/" else f"/login?next={here}", 303)
+    here = request.url.path if request.method == "GET" else "/"
+    if request.method == "GET" and request.url.query:
+        here += f"?{request.url.query}"
+    return RedirectResponse("/login" if here == "/" else f"/login?next={quote(here)}", 303)
 
 
 def _error_page(request: Request, problem: MultileaveError) -> Response:

@@ -45,7 +45,7 @@ RECENT = 20
 LARGEST_NUMBER = 2**31 - 1
 MOST_RANKERS = 100
 LONGEST_KEY = 512
-LOCAL = re.compile(r"/(?!/)[\w/-]*", re.ASCII)
+LOCAL = re.compile(r"/(?!/)[\w/-]*(\?[\w=&%+.~-]*)?", re.ASCII)
 DONE = {
     "created": "Draft created. Start it once your application sends rankings.",
     "changed": "Draft saved.",
