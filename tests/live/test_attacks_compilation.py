@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import random
+import subprocess
+import sys
 import time
 
 import httpx
@@ -157,3 +159,35 @@ def test_all_methods_are_cached_once_compiled():
     exercise(get_method("tdm"))
     compilation.compile_methods(["tdm"])
     assert is_cached(get_method("tdm"))
+
+
+FIRST_VERDICT = """
+import asyncio, sys
+from multileave.live.definition import Definition
+from multileave.live.records import Event, ShowRequest
+from multileave.live.service import Service
+from multileave.live.settings import Settings
+
+async def search(user):
+    shown = await service.show(1, ShowRequest({"a": ["x", "y"], "b": ["y", "x"]}, unit=user))
+    await service.record([Event(user, shown.impression, position=0)])
+
+service = Service(Settings(database=sys.argv[1]))
+service.create(Definition("x", ("a", "b"), k=2))
+service.start(1)
+service.warm()
+loaded = set(sys.modules)
+for user in ("u1", "u2", "u3"):
+    asyncio.run(search(user))
+service.fold()
+assert service.report(1).verdict.units == 3
+print(*{name.partition(".")[0] for name in set(sys.modules) - loaded})
+service.close()
+"""
+
+
+def test_a_ready_service_has_imported_what_its_first_verdict_needs(sqlite_address):
+    """Importing SciPy takes 200 ms of the process in which searches wait."""
+    found = subprocess.run([sys.executable, "-c", FIRST_VERDICT, sqlite_address], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert not {"scipy", "numpy", "numba", "pandas"} & set(found.stdout.split())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multileave.live.access import Access
-from multileave.live.aggregation import Aggregator
+from multileave.live.aggregation import Aggregator, judge_once
 from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
 from multileave.live.errors import Conflict, Invalid, NotFound, Unavailable
@@ -85,6 +85,7 @@ class Service:
 
     def warm(self) -> None:
         """Load the methods of running experiments, compiled if need be, and start to load those of others."""
+        judge_once()
         experiments = self.experiments()
         running = {found.definition.method for found in experiments if found.status == "running"}
         for method in running:
