@@ -18,6 +18,7 @@ from multileave.live.definition import Definition
 from multileave.live.experiment import Experiment
 from multileave.live.http.app import create_app
 from multileave.live.pages.experiment_list import PAGE, Filters, rows_of
+from multileave.live.pages.svg import small_forest
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings
@@ -88,14 +89,14 @@ def verdict_of(means, users=400, control="bm25"):
     return tally.verdict(interval="anytime")
 
 
-def cycle():
-    """bm25 beats dense, dense beats ltr, ltr beats bm25."""
-    tally = Tally(RANKERS)
+def cycle(*apart):
+    """bm25 beats dense, dense beats ltr, ltr beats bm25; nothing is known about other rankers."""
+    tally = Tally((*RANKERS, *apart))
     rng = np.random.default_rng(2)
     for user in range(400):
-        first, second, third = 0.5 + rng.normal(0.0, 0.5, 3)
-        matrix = np.array([[0.0, first, -third], [-first, 0.0, second], [third, -second, 0.0]])
-        tally.add(Outcome(RANKERS, "matrix", matrix), unit=user)
+        matrix = np.zeros((3 + len(apart), 3 + len(apart)))
+        matrix[[0, 1, 2], [1, 2, 0]] = 0.5 + rng.normal(0.0, 0.5, 3)
+        tally.add(Outcome(tally.rankers, "matrix", matrix - matrix.T), unit=user)
     return tally.verdict(interval="anytime")
 
 
@@ -122,7 +123,10 @@ def test_a_summary_says_who_leads_against_whom_and_how_far_it_is():
 
 
 def test_no_leader_is_named_in_a_cycle_and_without_clicks():
-    assert (summary_of(cycle(), "bm25").standing, summary_of(cycle(), "bm25").leader) == ("open", None)
+    for verdict in (cycle(), cycle("apart")):
+        assert verdict.circles
+        summary = summary_of(verdict, "bm25")
+        assert (summary.standing, summary.leader, len(summary.pairs)) == ("open", None, len(verdict.rankers) - 1)
     silent = verdict_of((0.0, 0.0, 0.0))
     none = replace(silent, pairs=tuple(replace(p, preference=0.0, low=0.0, high=0.0) for p in silent.pairs))
     assert summary_of(none, "bm25") == Summary(none.impressions, none.units)
@@ -223,6 +227,13 @@ def test_the_page_shows_leaders_samples_and_charts_and_hostile_names_are_text(se
     assert text.count('<svg class="small"') == 3
     assert text.count('class="dot"') == 1 + 4 + 1
     assert browser.get("/?result=winner").text.count("<li>") == 1
+
+
+def test_zero_is_in_the_middle_of_every_chart():
+    for estimates in ([(0.1, 0.05, 1.0)], [(-2.0, -3.0, -1.0), (0.1, -0.1, 0.3)], [(0.0, -9.0, 9.0)]):
+        chart = small_forest(estimates, ["open"] * len(estimates))
+        dots = [float(at) for at in re.findall(r'cx="([\d.]+)%"', chart)]
+        assert [np.sign(dot - 50.0) for dot in dots] == [np.sign(preference) for preference, _, _ in estimates]
 
 
 def test_only_a_running_experiment_says_how_many_are_needed():
