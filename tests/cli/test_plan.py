@@ -172,3 +172,17 @@ def test_what_makes_no_sense_is_one_line_and_exit_code_2(
     assert err.startswith("multileave: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_scheduled_looks_are_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--effect", 0.1, "--sd", 1, "--looks", 5, "--spending", "pocock", "--json")
+    (found,) = json.loads(out)["plans"]
+    assert (code, found["interval"], found["looks"], found["spending"]) == (0, "scheduled", 5, "pocock")
+    assert found["units"] == make(Design(1.0), 0.1, interval="scheduled", looks=5, spending="pocock").units
+    assert found["expected_units"] < found["units"]
+
+
+def test_any_number_of_looks_and_scheduled_ones_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--effect", 0.1, "--sd", 1, "--looks", 5, "--anytime")
+    assert code == 2
+    assert "Plan for any number of looks, or for scheduled ones" in err

@@ -70,8 +70,14 @@ def plan(
     confidence: Annotated[float, typer.Option(help="Confidence level of the verdict.")] = 0.95,
     power: Annotated[float, typer.Option(help="Probability of detecting the difference.")] = 0.8,
     anytime: Annotated[
-        bool, typer.Option("--anytime", help="Plan for a verdict that is valid at any time, at its last look.")
+        bool, typer.Option("--anytime", help="Plan for a verdict that is valid at any time; it may stop early.")
     ] = False,
+    looks: Annotated[
+        int | None, typer.Option(help="Plan for this number of equally spaced looks; it may stop at each.")
+    ] = None,
+    spending: Annotated[
+        str | None, typer.Option(help="With --looks: obrien-fleming (hard to stop early, the default) or pocock.")
+    ] = None,
     error: Annotated[float, typer.Option(help="With a study: acceptable share of pairs in the wrong order.")] = 0.1,
     plot: Annotated[Path | None, typer.Option(help="Write the power curve to this PNG, PDF or SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -85,6 +91,8 @@ def plan(
         raise TallyError("Both run files (--runs) and a log, a tally or a study are given. Plan from one of them.")
     if (qrels or user or users_from) and not runs:
         raise TallyError("--qrels, --user and --users-from are for run files. Name these with --runs.")
+    if anytime and looks is not None:
+        raise TallyError("Both --anytime and --looks are given. Plan for any number of looks, or for scheduled ones.")
     if source is not None and source.is_dir():
         _plan_study(source, error, plot, as_json=as_json)
         return
@@ -92,7 +100,8 @@ def plan(
     from multileave.stats import plan as make
 
     options: dict[str, Any] = {
-        "confidence": confidence, "power": power, "interval": "anytime" if anytime else "clustered",
+        "confidence": confidence, "power": power, "looks": looks, "spending": spending,
+        "interval": "anytime" if anytime else "scheduled" if looks is not None else "clustered",
     }  # fmt: skip
     plans: list[tuple[str, Plan]]
     close: list[str] = []
@@ -185,7 +194,6 @@ def _print_plans(plans: "list[tuple[str, Plan]]") -> None:
     from rich.markup import escape
 
     first = plans[0][1]
-    looks = "any number of looks" if first.interval == "anytime" else "one look at the end"
     ranged = any(made.range for _, made in plans)
     table = rounded_table(
         ("pair",), ("preference to detect", "users", *(["within one error"] if ranged else []), "impressions")
@@ -196,7 +204,7 @@ def _print_plans(plans: "list[tuple[str, Plan]]") -> None:
     console = table_console()
     console.print(table)
     console.print(
-        f"[dim]{100 * first.power:g} % power at {100 * first.confidence:g} % confidence, {looks}, corrected for "
+        f"[dim]{100 * first.power:g} % power at {100 * first.confidence:g} % confidence, {first.when}, corrected for "
         f"{first.comparisons} pairs."
         f"{' Within one error: if the true preference is within one standard error.' if ranged else ''}[/dim]"
     )

@@ -2,8 +2,8 @@
 
 The mean preference of U units has the standard error D / sqrt(U). The power to detect a difference of size delta is the
 probability that a normal variable with mean delta sqrt(U) / D exceeds the interval's quantile (with few units: that
-noncentral t exceeds the quantile of t). For a confidence sequence it is the power at the last look; earlier looks can
-only add to it.
+noncentral t exceeds the quantile of t). If an experiment may stop early, it is the probability of significance at any
+look (`stopping`).
 """
 
 import math
@@ -16,7 +16,9 @@ from multileave.errors import TallyError
 from multileave.outcome import Floats
 from multileave.stats.intervals.clustered import t_quantile
 from multileave.stats.intervals.confidence_sequence import boundary
+from multileave.stats.intervals.group_sequential import boundaries
 from multileave.stats.intervals.moments import Moments, pair_positions
+from multileave.stats.stopping import drift_for, stopping, tuned_to
 from multileave.stats.verdict.rules import Rules, is_number
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 POWER = 0.8
 MOST_UNITS = 10**12
+MANY_LOOKS = ("anytime", "scheduled")
 ONE_ERROR = 0.15865525393145707  # a normal variable exceeds its mean by one standard deviation this often
 
 
@@ -87,6 +90,9 @@ class Plan:
 
     effect: the difference to detect, in mean preference per impression.
     units, impressions: how many it takes. comparisons: the number of pairs to correct for (Bonferroni).
+    tuned_for: with any number of looks, what `Tally.verdict` and a service's experiment are to be told.
+    looks, spending: with scheduled looks, as in `Tally.verdict`. expected_units: if an experiment may stop early, the
+        mean number of units when it does, or has reached `units`, if the preference is as large as planned.
     units_low, units_high: if the effect is a tally's own estimate, how many it takes if the true preference is one
         standard error larger or smaller; units_high is None if that is no preference, or takes too many to plan for.
     """
@@ -101,6 +107,22 @@ class Plan:
     design: Design
     units_low: int | None = None
     units_high: int | None = None
+    tuned_for: int | None = None
+    looks: int | tuple[float, ...] | None = None
+    spending: str | None = None
+    expected_units: int | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the verdict that was planned, at its last look."""
+        return _rules(self.confidence, self.interval, self.tuned_for, self.looks, self.spending)
+
+    @property
+    def when(self) -> str:
+        """When one may look, in words."""
+        if self.interval == "scheduled":
+            return f"{len(self.rules.fractions)} scheduled looks"
+        return "any number of looks" if self.interval == "anytime" else "one look at the end"
 
     @property
     def range(self) -> str:
@@ -108,7 +130,8 @@ class Plan:
         return "" if self.units_low is None else units_in_words(self.units_low, self.units_high)
 
     def __str__(self) -> str:
-        looks = "with any number of looks" if self.interval == "anytime" else "with one look at the end"
+        stop = f"; {self.expected_units:,} on average, as it may stop early" if self.expected_units else ""
+        stop += f"; tuned_for={self.tuned_for}" if self.tuned_for else ""
         pairs = f", {self.comparisons} pairs (Bonferroni)" if self.comparisons > 1 else ""
         who = f"{self.units:,} users ({self.impressions:,} impressions)"
         if self.design.impressions == 1.0:
@@ -117,14 +140,13 @@ class Plan:
             who += f", {self.range} if the true preference is within one standard error,"
         return (
             f"about {who} to detect a preference of {self.effect:g} per impression with {100 * self.power:g} % power "
-            f"at {100 * self.confidence:g} % confidence, {looks}{pairs}"
+            f"at {100 * self.confidence:g} % confidence, with {self.when}{pairs}{stop}"
         )
 
     def curve(self, points: int = 60) -> list[tuple[int, float]]:
         """Return (units, power) from a tenth of the units to three times as many."""
         units = np.unique(np.geomspace(max(self.units / 10, 2), max(3 * self.units, 10), points).round().astype(int))
-        rules = Rules(self.confidence, self.interval)
-        return [(n, power(self.design, self.effect, n, rules, self.comparisons)) for n in units.tolist()]
+        return [(n, power(self.design, self.effect, n, self.rules, self.comparisons)) for n in units.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values that JSON can hold."""
@@ -147,14 +169,13 @@ def power(design: Design, effect: float, units: float, rules: Rules, comparisons
     alpha = (1.0 - rules.confidence) / comparisons
     freedom = max(design.effective * units - 1.0, 1.0)
     shift = abs(effect) * math.sqrt(units) / design.deviation
-    if rules.interval == "anytime":
-        critical = float(boundary(np.array([design.clock * units]), alpha, rules.tuned_for)[0])
-    else:
-        critical = t_quantile(alpha / 2.0, freedom)
-        if freedom < 1000.0 and shift < 30.0:
-            # Far from 0 SciPy has NaN for the lower tail, which is then below 1e-5.
-            lower = np.nan_to_num(nctdtr(freedom, shift, -critical))
-            return float(1.0 - nctdtr(freedom, shift, critical) + lower)
+    if rules.interval in MANY_LOOKS:
+        return stopping(rules, alpha, shift, design.clock * units).power
+    critical = t_quantile(alpha / 2.0, freedom)
+    if freedom < 1000.0 and shift < 30.0:
+        # Far from 0 SciPy has NaN for the lower tail, which is then below 1e-5.
+        lower = np.nan_to_num(nctdtr(freedom, shift, -critical))
+        return float(1.0 - nctdtr(freedom, shift, critical) + lower)
     return float(ndtr(shift - critical) + ndtr(-shift - critical))
 
 
@@ -166,8 +187,13 @@ def plan(
     power: float = POWER,
     interval: str = "clustered",
     comparisons: int = 1,
+    looks: int | tuple[float, ...] | None = None,
+    spending: str | None = None,
 ) -> Plan:
     """Return how many units it takes to detect a preference of this size per impression.
+
+    looks, spending: of interval="scheduled", as in `Tally.verdict`. With interval="anytime", the plan is for a verdict
+    that is tuned for it: pass its `tuned_for` on.
 
     >>> print(plan(Design(1.0), 0.1))
     about 787 users or impressions to detect a preference of 0.1 per impression with 80 % power at 95 % confidence,
@@ -182,7 +208,7 @@ def plan(
         raise TallyError(f"The power is {power!r}; expected a number between 0.05 and 1, such as 0.8.")
     if isinstance(comparisons, bool) or not isinstance(comparisons, int) or comparisons < 1:
         raise TallyError(f"The number of comparisons is {comparisons!r}; expected a number of pairs, at least 1.")
-    rules = Rules(confidence, interval)
+    rules = _rules(confidence, interval, None, looks, spending)
     if power <= (1.0 - rules.confidence) / comparisons:
         raise TallyError(f"The power is {power!r}, no more than the significance level. Choose more, such as 0.8.")
     units = _fewest(design, abs(effect), power, rules, comparisons)
@@ -192,7 +218,30 @@ def plan(
             f"standard deviation of a user's mean is {design.deviation:g}. Choose a larger effect."
         )
     impressions = math.ceil(units * design.impressions)
-    return Plan(abs(effect), units, impressions, rules.confidence, power, interval, comparisons, design)
+    made = Plan(abs(effect), units, impressions, rules.confidence, power, interval, comparisons, design)
+    if interval not in MANY_LOOKS:
+        return made
+    drift = abs(effect) * math.sqrt(units) / design.deviation
+    if interval == "scheduled":
+        made = replace(made, looks=looks, spending=rules.spending)
+    else:
+        made = replace(made, tuned_for=math.ceil(tuned_to(drift, design.clock * units)))
+    alpha = (1.0 - rules.confidence) / comparisons
+    ended = stopping(made.rules, alpha, drift, design.clock * units)
+    return replace(made, expected_units=math.ceil(ended.share * units))
+
+
+def _rules(
+    confidence: float,
+    interval: str,
+    tuned_for: int | None,
+    looks: int | tuple[float, ...] | None,
+    spending: str | None,
+) -> Rules:
+    """Return the rules of a plan, at its last look."""
+    last = looks if isinstance(looks, int) or looks is None else len(looks)
+    rules = Rules(confidence, interval, tuned_for=tuned_for, looks=looks, look=last)
+    return rules if spending is None else replace(rules, spending=spending)
 
 
 def plan_pairs(
@@ -238,7 +287,7 @@ def plan_pairs(
 
 def _with_range(made: Plan, error: float) -> Plan:
     """Return a plan with the range of units that an error of its effect causes."""
-    wanted = made.power, Rules(made.confidence, made.interval), made.comparisons
+    wanted = made.power, made.rules, made.comparisons
     low = _fewest(made.design, made.effect + error, *wanted)
     high = _fewest(made.design, made.effect - error, *wanted) if made.effect > error else None
     return replace(made, units_low=low, units_high=high)
@@ -274,8 +323,8 @@ def two_digits(number: float) -> int:
 def units_to_decide(moments: Moments, rules: Rules, comparisons: int, errors: float = 0.0) -> Floats:
     """Return about how many units in all it takes until each preference, (P,), is significant if it stays as large.
 
-    With the current variance and 80 % power; infinite if there is no preference. errors: so many standard errors are
-    added to the preference's size, or taken away.
+    With the current variance and 80 % power at the last look alone; infinite if there is no preference. errors: so
+    many standard errors are added to the preference's size, or taken away.
     """
     from scipy.special import ndtri
 
@@ -288,6 +337,9 @@ def units_to_decide(moments: Moments, rules: Rules, comparisons: int, errors: fl
     chance = float(ndtri(POWER))
     critical = np.full_like(ratios, -float(ndtri(alpha / 2.0)))
     needed = (ratios * (critical + chance)) ** 2
+    if rules.interval == "scheduled":
+        last = boundaries(rules.fractions, alpha, rules.spending)[-1]
+        return (ratios * (last + chance)) ** 2
     if rules.interval == "anytime":
         per_unit = np.maximum(moments.clocks, 1e-300) / moments.units  # so that none is infinitely many times 0
         for _ in range(60):  # damped, as early on the boundary falls as fast as units are added
@@ -299,6 +351,10 @@ def units_to_decide(moments: Moments, rules: Rules, comparisons: int, errors: fl
 
 def _fewest(design: Design, effect: float, wanted: float, rules: Rules, comparisons: int) -> int | None:
     """Return the least number of units with this power, which increases with units except for the first few."""
+    if rules.interval in MANY_LOOKS:
+        drift = drift_for(rules, (1.0 - rules.confidence) / comparisons, wanted)
+        units = (drift * design.deviation / effect) ** 2
+        return max(math.ceil(units), 2) if units <= MOST_UNITS else None
     high = 2
     while power(design, effect, high, rules, comparisons) < wanted:
         high *= 2

@@ -12,6 +12,8 @@ import numpy as np
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Ints, Moments
 
+_FAR = 4.0  # standard errors beyond which t and normal quantiles keep their ratio
+
 
 class Intervals(NamedTuple):
     """Means per impression with two-sided intervals and p-values against zero, each float (P,).
@@ -85,3 +87,19 @@ def t_tail(statistics: Floats, freedom: float) -> Floats:
     from scipy.special import stdtr
 
     return np.asarray(stdtr(freedom, -statistics))
+
+
+def as_t(values: Floats, freedom: float) -> Floats:
+    """Return what Student's t exceeds as often as a normal variable exceeds the values."""
+    from scipy.special import ndtr, stdtrit
+
+    far = t_quantile(float(ndtr(-_FAR)), freedom)
+    return np.where(values <= _FAR, -stdtrit(freedom, ndtr(-np.minimum(values, _FAR))), values * (far / _FAR))
+
+
+def as_normal(values: Floats, freedom: float) -> Floats:
+    """Return what a normal variable exceeds as often as Student's t exceeds the values."""
+    from scipy.special import ndtr, ndtri
+
+    far = t_quantile(float(ndtr(-_FAR)), freedom)
+    return np.where(values <= far, -ndtri(t_tail(np.minimum(values, far), freedom)), values * (_FAR / far))

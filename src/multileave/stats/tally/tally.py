@@ -12,7 +12,6 @@ import numpy as np
 from multileave.errors import TallyError
 from multileave.impression import Impression
 from multileave.outcome import Floats, Outcome
-from multileave.stats.intervals.confidence_sequence import TUNED_FOR
 from multileave.stats.intervals.moments import Ints, pair_positions, reordered_pairs
 from multileave.stats.parsing import as_pairs, checked_count, other_rankers, plain_unit, read_outcome, written_tally
 from multileave.stats.tally.base import BaseTally
@@ -211,24 +210,35 @@ class Tally(BaseTally):
         interval: str = "clustered",
         correction: str = "holm",
         simultaneous: bool = False,
-        tuned_for: float = TUNED_FOR,
+        tuned_for: float | None = None,
         replicates: int = 1999,
         seed: int = 0,
+        looks: int | tuple[float, ...] | None = None,
+        look: int | None = None,
+        spending: str = "obrien-fleming",
     ) -> Verdict:
         """Return what the tally says about every pair of rankers, at this confidence.
 
         interval: "clustered", for one look at a number of units that was fixed beforehand; "anytime", a confidence
-            sequence, which allows any number of looks and stopping at any time; "bootstrap", a cross-check of the
-            first.
+            sequence, which allows any number of looks and stopping at any time; "scheduled", for a number of looks
+            that was fixed beforehand; "bootstrap", a cross-check of the first.
         correction: of p-values for the number of pairs: "holm" (controls the probability of any false positive), "bh"
             (the false discovery rate, for one look, if p-values are positively dependent), "by" (the same under any
             dependence) or "none".
         simultaneous: whether all intervals hold together (Bonferroni) rather than each by itself.
-        tuned_for: of "anytime", see `stats.intervals.confidence_sequence`. replicates, seed: of "bootstrap".
+        tuned_for: of "anytime": the number of impressions that a plan names (`plan(...).tuned_for`), which makes the
+            intervals narrowest there. Like the confidence, it must be chosen before the first look.
+        looks, look, spending: of "scheduled": how many looks are planned, or the share of the planned information that
+            each has seen, such as (0.25, 0.5, 1); which of them this is, from 1; and how alpha is spent over them:
+            "obrien-fleming" (little at first) or "pocock" (evenly).
+        replicates, seed: of "bootstrap".
         """
         from multileave.stats.verdict.judging import judge
 
-        return judge(self, Rules(confidence, interval, correction, simultaneous, tuned_for, replicates, seed))
+        rules = Rules(
+            confidence, interval, correction, simultaneous, tuned_for, replicates, seed, looks, look, spending
+        )  # fmt: skip
+        return judge(self, rules)
 
     def strengths(self, confidence: float = 0.95, *, replicates: int = 200, seed: int = 0) -> "Strengths":
         """Return Bradley-Terry strengths of the rankers; a unit that prefers one is a win, a tie counts half.

@@ -11,6 +11,7 @@ from multileave.stats.intervals.clustered import Intervals, clustered, wilson
 from multileave.stats.intervals.confidence_sequence import anytime, boundary
 from multileave.stats.intervals.corrections import CORRECTIONS
 from multileave.stats.intervals.crosschecks import bootstrap, sign_test
+from multileave.stats.intervals.group_sequential import scheduled
 from multileave.stats.intervals.moments import Moments, pair_positions
 from multileave.stats.planning import one_error, units_to_decide
 from multileave.stats.tally.base import BaseTally
@@ -56,6 +57,8 @@ def _intervals(tally: BaseTally, moments: Moments, rules: Rules, comparisons: in
     level = rules.level(comparisons)
     if rules.interval == "anytime":
         return anytime(moments, level, rules.tuned_for)
+    if rules.interval == "scheduled":
+        return scheduled(moments, level, rules.fractions[: rules.look], rules.spending)
     if rules.interval == "clustered":
         return clustered(moments, level)
     # If all pairs have the smallest p-value, it is multiplied by this.
@@ -87,7 +90,7 @@ def _verdict(
     multipliers = intervals.multipliers
     if rules.interval == "anytime":
         units = np.full_like(multipliers, float(moments.units))
-        multipliers = boundary(units, 1.0 - rules.level(comparisons), rules.tuned_for)
+        multipliers = boundary(units, 1.0 - rules.level(comparisons))
     shares, share_lows, share_highs = wilson(moments.wins, moments.losses, moments.units, multipliers)
     alpha, p_corrected = 1.0 - rules.confidence, tests["p_corrected"]
     open_pairs = max(int((p_corrected > alpha).sum()), 1) if rules.correction == "holm" else 1

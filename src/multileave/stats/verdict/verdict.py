@@ -132,7 +132,7 @@ class Verdict(Record):
 
     @property
     def interval(self) -> str:
-        """Kind of interval: clustered, anytime or bootstrap."""
+        """Kind of interval: clustered, anytime, scheduled or bootstrap."""
         return self.rules.interval
 
     @property

@@ -81,9 +81,8 @@ def heading(verdict: Verdict) -> str:
     """Return what the numbers of the table are."""
     correction = CORRECTED[verdict.correction]
     together = ", simultaneous" if verdict.simultaneous else ""
-    valid = ", valid at any time" if verdict.anytime else ""
     return (
-        f"mean preference per impression, {_percent(verdict.confidence)} CI{together}{valid}, {correction}, "
+        f"mean preference per impression, {_percent(verdict.confidence)} CI{together}{_looks(verdict)}, {correction}, "
         f"{evidence(verdict)}"
     )
 
@@ -139,11 +138,17 @@ def _number(verdict: Verdict, pair: PairVerdict, remark: str = "") -> str:
     low, high = _fixed(pair.low, decimals), _fixed(pair.high, decimals)
     mean = _fixed(pair.preference, decimals)
     sign = "" if mean.startswith("-") else "+"
-    valid = ", valid at any time" if verdict.anytime else ""
     return (
-        f"{sign}{mean} per impression ({_percent(verdict.confidence)} CI {low} to {high}{valid}"
+        f"{sign}{mean} per impression ({_percent(verdict.confidence)} CI {low} to {high}{_looks(verdict)}"
         f"{remark.format(*pair.rankers)})"
     )
+
+
+def _looks(verdict: Verdict) -> str:
+    """Return how often one may look at the intervals, if more than once."""
+    if verdict.interval == "scheduled":
+        return f", look {verdict.rules.look} of {len(verdict.rules.fractions)}"
+    return ", valid at any time" if verdict.anytime else ""
 
 
 def _listed(names: Sequence[str], noun: str) -> str:
