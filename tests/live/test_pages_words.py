@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("jinja2", reason="pip install 'multileave[live]'")
 
+from multileave.errors import MultileaveError
 from multileave.live.definition import Definition
-from multileave.live.pages.forecast import duration, forecast, new_units_per_day, wait
+from multileave.live.pages.forecast import duration, forecast, new_units_per_day, schedule, wait
 from multileave.live.pages.forms import definition_of, method_choices, texts_of
 from multileave.live.pages.health_figures import balances_of, figures_of
 from multileave.live.pages.pairs import curves_of, drawn_rankers, forest_of, matrix_of
@@ -187,3 +188,19 @@ def test_nothing_invisible_reaches_a_page():
 
 class _Nobody:
     reader = False
+
+
+def test_scheduled_looks_say_which_look_the_verdict_is_and_when_the_next_is():
+    definition = Definition.from_dict({"name": "n", "rankers": list(RANKERS), "looks": [100, 600, 1000]})
+    assert schedule(Definition.from_dict({"name": "n", "rankers": list(RANKERS)}), None, 5) == ""
+    assert schedule(definition, None, 70) == "The next look is at 100 users; there are 70."
+    assert schedule(definition, verdict_of(600), 700) == (
+        "The verdict is that of look 2 of 3. The next look is at 1,000 users; there are 700."
+    )
+    assert schedule(definition, verdict_of(1010), 2000).startswith("This is the last of 3 scheduled looks")
+
+
+@pytest.mark.parametrize("looks", [[100, 100], [200, 100], [1], ["a"]])
+def test_scheduled_looks_must_increase(looks):
+    with pytest.raises(MultileaveError, match="looks"):
+        Definition.from_dict({"name": "n", "rankers": list(RANKERS), "looks": looks})

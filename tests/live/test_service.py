@@ -92,6 +92,44 @@ def test_the_verdict_is_that_of_a_replay_of_the_export(service, tmp_path):
     same_verdicts(verdict, replayed(service, number, tmp_path))
 
 
+def test_a_planned_experiment_is_judged_by_its_plan(service, tmp_path):
+    number = running(service, tuned_for=400.0)
+    search(service, number)
+    verdict = service.report(number).verdict
+    service.export(number, tmp_path / "log.parquet")
+    tally = replay(tmp_path / "log.parquet").tally()
+    same_verdicts(verdict, tally.verdict(interval="anytime", tuned_for=400.0))
+    assert verdict.pairs[0].low != tally.verdict(interval="anytime").pairs[0].low
+
+
+def test_scheduled_looks_are_taken_at_their_units_and_stay_until_the_next(service):
+    number = running(service, looks=[20, 40, 60])
+    search(service, number, users=15)
+    assert service.report(number).verdict is None
+    search(service, number, users=30)
+    first = service.report(number).verdict
+    assert (first.interval, first.rules.look, first.units >= 20) == ("scheduled", 1, True)
+    assert "look 1 of 3" in first.sentence
+    search(service, number, users=38, seed=5)
+    same_verdicts(service.report(number).verdict, first)
+    assert service.report(number).traffic.units == 38
+    search(service, number, users=100, seed=6)
+    last = service.report(number).verdict
+    assert last.rules.look == 3
+    assert [len(look.pairs) for look in service.history(number).looks] == [3] * len(service.history(number).looks)
+    search(service, number, users=120, seed=7)
+    same_verdicts(service.report(number).verdict, last)
+
+
+def test_a_scheduled_look_is_that_of_the_library(service, tmp_path):
+    number = running(service, looks=[30, 400])
+    search(service, number, users=36)  # 90 impressions, which are added at once
+    found = service.report(number)
+    service.export(number, tmp_path / "log.parquet")
+    tally = replay(tmp_path / "log.parquet").tally()
+    same_verdicts(found.verdict, tally.verdict(interval="scheduled", looks=(30 / 400, 1.0), look=1))
+
+
 def test_verdicts_do_not_depend_on_when_they_are_asked_for(service, tmp_path):
     number = running(service)
     for part in range(4):

@@ -9,6 +9,7 @@ is one transaction: interrupted anywhere, it is as if it had not begun.
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,12 @@ BATCH = 100  # impressions of a transaction: other writers wait for it
 NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressions of the last one
 
 
-def rules_of(definition: Definition) -> Rules:
-    """Return the rules of an experiment's verdict; it may be looked at continuously."""
-    return Rules(definition.confidence, interval="anytime")
+def rules_of(definition: Definition, look: int = 0) -> Rules:
+    """Return the rules of an experiment's verdict: at a scheduled look, or else at any time."""
+    if not definition.looks:
+        return Rules(definition.confidence, interval="anytime", tuned_for=definition.tuned_for)
+    fractions = tuple(units / definition.looks[-1] for units in definition.looks)
+    return Rules(definition.confidence, interval="scheduled", looks=fractions, look=look)
 
 
 def judge_once() -> None:
@@ -76,6 +80,10 @@ class Aggregator:
         """Store the summary of tallies that an earlier version wrote."""
         with self._store.write() as connection:
             _Change(self._store, connection, experiment).save_summary()
+
+    def scheduled(self, connection: Connection, experiment: Experiment) -> tuple[int, dict[str, GroupedTally]]:
+        """Return the number of the last scheduled look and the tallies as they were then; 0 and none before it."""
+        return _scheduled(aggregates.last_look(connection, experiment.number))
 
     def remove_unit(self, experiment: Experiment, unit: str, pseudonym: str) -> int:
         """Delete a unit's impressions and events and take them out of the tallies; return how many impressions.
@@ -199,25 +207,44 @@ class _Change:
     def save_summary(self) -> None:
         """Store the result on the primary action in short."""
         first = next(iter(self._tallies.values()))
-        summary = Summary(first.impressions, first.units)
-        if first.units > 1:
-            summary = summary_of(first.verdict(rules_of(self._definition)), self._definition.control)
+        summary, definition, look = Summary(first.impressions, first.units), self._definition, 0
+        judged: GroupedTally | None = first
+        if definition.looks:
+            look, tallies = _scheduled(aggregates.last_look(self._connection, self._number))
+            judged = tallies.get(definition.actions[0])
+        if judged is not None and judged.units > 1:
+            found = summary_of(judged.verdict(rules_of(definition, look)), definition.control)
+            summary = replace(found, impressions=first.impressions, units=first.units)
         aggregates.save_summary(self._store, self._connection, self._number, summary)
 
     def save_look(self) -> None:
-        """Store the preferences as they are now, if there are enough more impressions than at the last look."""
+        """Store the preferences as they are now, if a look is due.
+
+        A scheduled look is due once there are so many units, and its tallies are stored, as it is what the verdict is
+        read from until the next. If looks are not scheduled, one is due after enough more impressions.
+        """
         first = next(iter(self._tallies.values()))
         last = aggregates.last_look(self._connection, self._number)
-        if first.units < 2 or (last is not None and first.impressions < max(last + 1, last * NEXT_LOOK)):
+        look = self._definition.look_at(first.units)
+        if self._definition.looks:
+            due = look > _scheduled(last)[0]
+        else:
+            due = last is None or first.impressions >= max(last.impressions + 1, last.impressions * NEXT_LOOK)
+        if first.units < 2 or not due:
             return
-        verdicts = {action: tally.verdict(rules_of(self._definition)) for action, tally in self._tallies.items()}
-        state = {
-            action: [first.units, [[pair.preference, pair.low, pair.high] for pair in verdict.pairs]]
-            for action, verdict in verdicts.items()
-        }
+        rules = rules_of(self._definition, look)
+        state: dict[str, list[Any]] = {}
+        for action, tally in self._tallies.items():
+            pairs = [[pair.preference, pair.low, pair.high] for pair in tally.verdict(rules).pairs]
+            state[action] = [first.units, pairs]
+            if look:
+                state[action].append({"look": look, "tally": tally.to_dict()})
         aggregates.insert_look(
             self._store, self._connection, self._number, first.impressions, now(), json.dumps(state)
         )  # fmt: skip
+
+        if look:
+            self.save_summary()
 
     def _count_fallback(self, row: Any, times: int) -> None:
         if (times > 0) == (row.counted_delivered > 0):
@@ -241,6 +268,15 @@ class _Change:
 
     def _unpack(self, raw: bytes | None) -> Floats:
         return np.zeros(self._shape) if raw is None else np.frombuffer(raw, dtype=np.float64).reshape(self._shape)
+
+
+def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:
+    """Return the number of a scheduled look and its tallies; 0 and none without one."""
+    if row is None:
+        return 0, {}
+    found = {action: kept for action, (_, _, kept) in json.loads(row.state).items()}
+    look: int = next(iter(found.values()))["look"]
+    return look, {action: GroupedTally.from_dict(kept["tally"]) for action, kept in found.items()}
 
 
 def _read_tallies(definition: Definition, state: str | None) -> dict[str, GroupedTally]:

@@ -6,8 +6,10 @@ is a new field here.
 """
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
@@ -17,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from multileave.errors import MethodError, nearest
 from multileave.live.errors import Invalid, sentence_of
 from multileave.methods import get_method
+from multileave.stats.intervals.group_sequential import MOST_LOOKS
 
 MOST_SHOWN = 1000
 MOST_RANKERS = 100
@@ -53,6 +56,12 @@ def check_name(value: str) -> str:
 def _check_different(values: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(values)) < len(values):
         raise PydanticCustomError("repeated", "List should name each entry only once")
+    return values
+
+
+def _check_increasing(values: tuple[int, ...]) -> tuple[int, ...]:
+    if any(after <= before for before, after in pairwise(values)):
+        raise PydanticCustomError("order", "List should be increasing")
     return values
 
 
@@ -131,6 +140,25 @@ class Definition:
         Field(gt=0.0, lt=1.0, description="Confidence level of intervals and verdicts."),
         Input("Confidence level", STATISTICS, "%", 100.0),
     ] = 0.95
+    tuned_for: Annotated[
+        Annotated[float, Field(ge=1.0, le=1e15)] | None,
+        Field(
+            description="Impressions that a plan names (multileave plan --anytime), for the narrowest intervals there; "
+            "not used with scheduled looks. Empty: no plan."
+        ),
+        Input("Planned impressions", STATISTICS),
+    ] = None
+    looks: Annotated[
+        tuple[Annotated[int, Field(ge=2, le=10**12)], ...],
+        Field(
+            strict=False,
+            max_length=MOST_LOOKS,
+            description="Numbers of units at which looks are scheduled, increasing; the verdict is that of the last. "
+            "Empty: look at any time.",
+        ),
+        AfterValidator(_check_increasing),
+        Input("Scheduled looks", STATISTICS),
+    ] = ()
     window: Annotated[
         float,
         Field(
@@ -185,6 +213,10 @@ class Definition:
                 f"k times pages is {self.k * self.pages}; at most {MOST_SHOWN} results are drawn. Reduce k or pages."
             )
 
+    def look_at(self, units: int) -> int:
+        """Return the number of the latest scheduled look that so many units have reached, 0 before the first."""
+        return bisect_right(self.looks, units)
+
     def accepts(self, action: str) -> bool:
         """Whether events of an action count for anything."""
         return action in self.actions or (action == "click" and SATISFIED in self.actions)
@@ -197,7 +229,7 @@ class Definition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the definition as plain values that JSON can hold."""
-        return {**asdict(self), "rankers": list(self.rankers), "actions": list(self.actions)}
+        return {**asdict(self), "rankers": list(self.rankers), "actions": list(self.actions), "looks": list(self.looks)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Definition":

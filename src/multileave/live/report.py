@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ class Report:
     """What an experiment says about one action.
 
     as_of: all impressions before this time, with their events, are counted. stale: newer ones are not, since they could
-    not be added now.
+    not be added now. look: the number of the last scheduled look, and the tallies as they were then.
     """
 
     experiment: Experiment
@@ -29,12 +29,14 @@ class Report:
     tallies: dict[str, GroupedTally]
     as_of: datetime
     stale: bool = False
+    look: tuple[int, dict[str, GroupedTally]] = field(default=(0, {}))
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """The verdict on the action; None with fewer than two units."""
-        tally = self.tallies[self.action]
-        return tally.verdict(rules_of(self.experiment.definition)) if tally.units > 1 else None
+        """The verdict on the action; None with fewer than two units, or before the first scheduled look."""
+        definition, (look, tallies) = self.experiment.definition, self.look
+        tally = (tallies if definition.looks else self.tallies).get(self.action)
+        return None if tally is None or tally.units < 2 else tally.verdict(rules_of(definition, look))
 
     @property
     def health(self) -> Health | None:
@@ -61,7 +63,7 @@ def history_of(experiment: Experiment, action: str, rows: Sequence[Any]) -> Hist
     pairs = [(first, second) for n, first in enumerate(names) for second in names[n + 1 :]]
     looks = []
     for row in rows:
-        units, values = json.loads(row.state)[action]
+        units, values, *_ = json.loads(row.state)[action]
         known = tuple(LookPair(pair, *three) for pair, three in zip(pairs, values, strict=True))
         looks.append(Look(from_micros(row.at), row.impressions, units, known))
     return History(experiment.number, action, tuple(looks))

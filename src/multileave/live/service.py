@@ -253,9 +253,10 @@ class Service:
         stale = not self._update(experiment)
         with self._store.read() as connection:
             tallies = self._aggregator.tallies(connection, experiment)
+            look = self._aggregator.scheduled(connection, experiment) if experiment.definition.looks else (0, {})
             oldest = oldest_uncounted(connection, number) if stale else None
         as_of = began if oldest is None else min(oldest, began)
-        return Report(experiment, action, tallies, from_micros(as_of), stale and oldest is not None)
+        return Report(experiment, action, tallies, from_micros(as_of), stale and oldest is not None, look)
 
     def _update(self, experiment: Experiment) -> bool:
         """Add what is new of an experiment; return whether that was possible now."""

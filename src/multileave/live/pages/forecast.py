@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from multileave.live.definition import Definition
 from multileave.live.records import Look
 from multileave.stats import PairVerdict, Verdict
 from multileave.stats.planning import two_digits, units_in_words
@@ -64,6 +65,18 @@ def waiting(pairs: Sequence[PairVerdict], unit: str, per_day: float | None) -> s
     if found is None:
         return ""
     return f"{units_in_words(*found)} more {unit}s" if per_day is None else wait(*found, per_day)
+
+
+def schedule(definition: Definition, verdict: Verdict | None, units: int) -> str:
+    """Return which scheduled look the verdict is, and when the next is; empty if looks are not scheduled."""
+    looks = definition.looks
+    if not looks:
+        return ""
+    done = definition.look_at(0 if verdict is None else verdict.units)
+    if done == len(looks):
+        return f"This is the last of {done} scheduled looks; later {definition.unit}s do not change it."
+    words = f"The verdict is that of look {done} of {len(looks)}. " if done else ""
+    return f"{words}The next look is at {looks[done]:,} {definition.unit}s; there are {units:,}."
 
 
 def forecast(verdict: Verdict | None, control: str, unit: str, per_day: float | None) -> str:

@@ -14,7 +14,7 @@ METHOD, PARAMETERS = "method", "parameters"  # the one setting with two fields
 
 @dataclass(frozen=True)
 class FormField:
-    """A field of the form. kind: text, lines, whole, decimal, tick or method."""
+    """A field of the form. kind: text, lines, counts (lines of numbers), whole, decimal, tick or method."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class FormField:
         if isinstance(value, bool):
             return "yes" if value else ""
         if isinstance(value, tuple):
-            return "\n".join(value)
+            return "\n".join(map(str, value))
         if isinstance(value, int | float):
             return f"{value * self.input.factor:.10g}"
         return value or ""
@@ -39,10 +39,11 @@ class FormField:
             return bool(text)
         if self.optional and not text:
             return None
-        if self.kind == "lines":
-            return [line.strip() for line in text.splitlines() if line.strip()]
+        if self.kind in ("lines", "counts"):
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            return [whole_of(line) for line in lines] if self.kind == "counts" else lines
         if self.kind == "whole":
-            return int(text) if text.lstrip("+-").isdecimal() and len(text) < 20 else text[:40]
+            return whole_of(text)
         return number_of(self.name, text) / self.input.factor if self.kind == "decimal" else text
 
 
@@ -53,7 +54,9 @@ def _form_fields() -> dict[str, FormField]:
     for field in fields(Definition):
         arguments = get_args(types[field.name])
         plain = next((kind for kind in arguments if kind is not type(None)), None)
-        kind = kinds.get(types[field.name]) or ("lines" if Ellipsis in arguments else kinds.get(plain, "text"))
+        kind = kinds.get(types[field.name]) or (
+            ("counts" if plain is int else "lines") if Ellipsis in arguments else kinds.get(plain, "text")
+        )
         form_input = next(extra for extra in hints[field.name].__metadata__ if isinstance(extra, Input))
         found[field.name] = FormField(
             field.name,
@@ -126,6 +129,11 @@ def method_choices() -> list[tuple[str, str]]:
         )
         for name, method in known
     ]
+
+
+def whole_of(text: str) -> int | str:
+    """Return the whole number that was typed, or the text, for the definition to refuse."""
+    return int(text) if text.lstrip("+-").isdecimal() and len(text) < 20 else text[:40]
 
 
 def number_of(field: str, text: str) -> float:

@@ -17,7 +17,7 @@ from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import STATUSES, Experiment
 from multileave.live.pages import forms, pairs
 from multileave.live.pages.experiment_list import PAGE, RESULTS, Filters, rows_of
-from multileave.live.pages.forecast import forecast, new_units_per_day
+from multileave.live.pages.forecast import forecast, new_units_per_day, schedule
 from multileave.live.pages.health_figures import balances_of, figures_of
 from multileave.live.pages.impressions import preference_sentence
 from multileave.live.pages.rendering import STATIC, cut, static_file
@@ -252,7 +252,7 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
     health = None if verdict is None else verdict.health
     definition, now = found.definition, datetime.now(UTC)
     looks: Sequence[Look] = service.history(number, report.action).looks
-    if verdict is not None:
+    if verdict is not None and not definition.looks:
         looks = pairs.with_current(looks, verdict, found.stopped or now)
     running = found.status == "running"
     per_day = new_units_per_day(looks, now) if running else None
@@ -268,6 +268,7 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         "compiled": found.status == "stopped" or service.is_compiled(definition.method),
         "recent": service.recent(number, RECENT),
         "forecast": forecast(verdict, definition.control, definition.unit, per_day) if running else None,
+        "schedule": schedule(definition, verdict, report.traffic.units) if found.started else "",
         "figures": figures_of(health, definition.unit) if health is not None else [],
         "balances": balances_of(health) if health is not None else [],
         "refresh": REFRESH[found.status],

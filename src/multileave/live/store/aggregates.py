@@ -88,11 +88,10 @@ def mark_counted(connection: Connection, counted: Sequence[dict[str, Any]]) -> N
     connection.execute(statement.values(dirty=False, **values), counted)
 
 
-def last_look(connection: Connection, experiment: int) -> int | None:
-    """Return the number of impressions at the last look."""
-    query = sa.select(sa.func.max(looks.c.impressions)).where(looks.c.experiment == experiment)
-    found: int | None = connection.execute(query).scalar_one()
-    return found
+def last_look(connection: Connection, experiment: int) -> Any:
+    """Return the last look, None if there is none yet."""
+    query = sa.select(looks).where(looks.c.experiment == experiment).order_by(looks.c.impressions.desc()).limit(1)
+    return connection.execute(query).one_or_none()
 
 
 def insert_look(store: Store, connection: Connection, experiment: int, impressions: int, at: int, state: str) -> None:

@@ -114,7 +114,7 @@ looks = Table(
     Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True),
     Column("impressions", Integer, primary_key=True),
     Column("at", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),  # JSON, for each action the pairs
+    Column("state", Text, nullable=False),  # JSON, for each action the units, the pairs, and a scheduled look's tally
 )
 
 api_keys = Table(
