@@ -7,7 +7,6 @@ from calibration_parts.world import People, World, excludes, experiments, moment
 from multileave.methods.base import get_method
 from multileave.stats import Design, Tally, plan
 from multileave.stats.intervals.clustered import clustered
-from multileave.stats.intervals.confidence_sequence import anytime
 
 
 def planned_power(repetitions: int) -> None:
@@ -27,7 +26,6 @@ def planned_power(repetitions: int) -> None:
             ("pilot of 500 users", first, "clustered", 0.8),
             ("pilot of 500 users", first, "clustered", 0.9),
             ("assumptions", assumed, "clustered", 0.8),
-            ("assumptions", assumed, "anytime", 0.8),
         )
         for source, design, interval, wanted in cases:
             made = plan(design, truth, power=wanted, interval=interval)
@@ -36,11 +34,9 @@ def planned_power(repetitions: int) -> None:
                 world, People(made.units, taste=taste), repetitions, f"power/{spec}/{source}/{interval}/{wanted}"
             ):
                 moments = moments_of(counts, sums, squares.sum(axis=0))
-                chosen = clustered if interval == "clustered" else anytime
-                seen += bool(excludes(chosen(moments, 0.95))[0])
+                seen += bool(excludes(clustered(moments, 0.95))[0])
             good = abs(seen / repetitions - wanted) <= 0.05
-            last = ", last look only" if interval == "anytime" else ""
-            what = f"{spec}, {made.units:,} users planned from {source}: {interval}{last}"
+            what = f"{spec}, {made.units:,} users planned from {source}: {interval}"
             report("power", what, share(seen, repetitions), f"{100 * wanted:.0f} % ± 5", good)
 
 

@@ -43,6 +43,23 @@ def test_a_simulated_log_has_the_known_winner(folder, capsys):
     assert best["significant"]
 
 
+def test_the_log_of_an_experiment_that_may_stop_early_is_judged_by_its_plan(folder, capsys):
+    def pairs(*options):
+        code, out, _ = run(capsys, "replay", folder / "joined", "--json", *options)
+        assert code == 0
+        (found,) = json.loads(out)["comparisons"]
+        return found["verdict"]["interval"], [pair["p"] for pair in found["verdict"]["pairs"]]
+
+    one_look, at_any_time = pairs(), pairs("--anytime", "--tuned-for", 3000)
+    last, first = pairs("--looks", 4, "--look", 4), pairs("--looks", 4, "--look", 1)
+    assert [kind for kind, _ in (one_look, at_any_time, last)] == ["clustered", "anytime", "scheduled"]
+    for once, sequence, late, early in zip(one_look[1], at_any_time[1], last[1], first[1], strict=True):
+        assert once <= 5.0 * late  # far out, Student's t is approximate
+        assert late <= early <= 1.0
+        assert once <= sequence
+    assert run(capsys, "replay", folder / "joined", "--look", 2)[0] == 2
+
+
 def test_the_health_of_the_data_is_in_every_report(folder, tmp_path, capsys):
     out = run(capsys, "replay", folder / "joined", "--out", tmp_path / "report")[1]
     assert "impressions without clicks" in out

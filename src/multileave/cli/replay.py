@@ -76,6 +76,17 @@ def replay(
     dwell: Annotated[float, typer.Option(help="Seconds on a document that make a click satisfied.")] = 30.0,
     window: Annotated[str | None, typer.Option(help="How long after an impression clicks count: 90s, 30m, 2h.")] = None,
     cap: Annotated[int | None, typer.Option(help="Leave out units with more impressions than this.")] = None,
+    anytime: Annotated[
+        bool, typer.Option("--anytime", help="A verdict that is valid however often the growing log is replayed.")
+    ] = False,
+    tuned_for: Annotated[
+        float | None, typer.Option(help="With --anytime: the impressions that multileave plan --anytime names.")
+    ] = None,
+    looks: Annotated[int | None, typer.Option(help="Number of scheduled looks, as in multileave plan.")] = None,
+    look: Annotated[int | None, typer.Option(help="With --looks: which of them this is, from 1.")] = None,
+    spending: Annotated[
+        str, typer.Option(help="With --looks: how alpha is spent, obrien-fleming or pocock.")
+    ] = "obrien-fleming",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report, the tallies and the quarantined rows.")
     ] = None,
@@ -97,6 +108,10 @@ def replay(
     """Find out from a log of impressions and clicks which ranker users prefer."""
     if engine not in ("local", "spark") or (engine == "local" and master is not None):
         raise DataError(f"--engine is {engine!r}; expected local or spark. Only spark takes --master.")
+    from multileave.stats import Rules
+
+    interval = "anytime" if anytime else "clustered" if looks is None and look is None else "scheduled"
+    rules = Rules(interval=interval, tuned_for=tuned_for, looks=looks, look=look, spending=spending)
     load(sources)
     if engine == "spark":
         from multileave.cli.replay_spark import run_on_spark
@@ -124,7 +139,7 @@ def replay(
             quarantine=None if out is None else out / wrong_rows,
             progress=step,
             method=method,
-        )
+        ).judged(rules)
     if out is not None:
         found.write(out)
     if as_json:

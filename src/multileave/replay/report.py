@@ -10,7 +10,9 @@ from typing import IO, Any, Self
 
 from multileave.errors import TallyError
 from multileave.log.reader import RowError
-from multileave.stats import Tally, Verdict
+from multileave.stats import Rules, Tally, Verdict
+from multileave.stats.verdict.judging import judge
+from multileave.stats.verdict.verdict import DEFAULT
 
 EXAMPLES = 20
 MOST_CONTENT = 1000
@@ -77,11 +79,12 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The tally of one action between the same rankers with the same method."""
+    """The tally of one action between the same rankers with the same method, and the rules of its verdict."""
 
     method: str
     action: str
     tally: Tally
+    rules: Rules = DEFAULT
 
     @property
     def key(self) -> tuple[str, frozenset[str], str]:
@@ -92,7 +95,7 @@ class Comparison:
     def verdict(self) -> Verdict | None:
         """The verdict, None if there are too few units for one."""
         try:
-            return self.tally.verdict()
+            return judge(self.tally, self.rules)
         except TallyError:
             return None
 
@@ -141,6 +144,10 @@ class Replay:
             examples=tuple(examples[:EXAMPLES]),
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
         )
+
+    def judged(self, rules: Rules) -> "Replay":
+        """Return the same with verdicts by other rules."""
+        return replace(self, comparisons=tuple(replace(found, rules=rules) for found in self.comparisons))
 
     def ordered(self, actions: tuple[str, ...]) -> "Replay":
         """Return the same with comparisons ordered by method, rankers and position of their action."""
