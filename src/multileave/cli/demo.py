@@ -42,10 +42,11 @@ def demo(
     """Let simulated users compare rankers of known quality with every method, or with --live through the service."""
     if live:
         from multileave.cli.demo_live import demo_live
+        from multileave.study.users import user_for
 
         demo_live(
             port=port, users=users, seconds=seconds, folder=folder, seed=seed, open_browser=open_browser,
-            as_json=as_json,
+            as_json=as_json, clicker=lambda data, k: user_for(data, k, user, users_from or (), attractiveness),
         )  # fmt: skip
         return
     if open_browser:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import httpx
     from rich.table import Table
 
+    from multileave.clicks import ClickModel
     from multileave.client import AsyncClient
+    from multileave.data import QuerySet
 
 QUALITIES = (0.8, 0.65, 0.55, 0.45, 0.35)  # of r1, the known winner, to r5
 CONTROL = "r3"
@@ -39,9 +41,20 @@ The tutorial puts four rankers behind a search page: docs/tutorial.md."""
 
 
 def demo_live(
-    *, port: int, users: int, seconds: float, folder: Path | None, seed: str, open_browser: bool, as_json: bool
+    *,
+    port: int,
+    users: int,
+    seconds: float,
+    folder: Path | None,
+    seed: str,
+    open_browser: bool,
+    as_json: bool,
+    clicker: "Callable[[QuerySet, int], ClickModel]",
 ) -> None:
-    """Run the service and its users for some seconds, or until Ctrl+C for 0; then print the verdict."""
+    """Run the service and its users for some seconds, or until Ctrl+C for 0; then print the verdict.
+
+    clicker: makes the user who clicks, from the data and the number of results per page.
+    """
     if users < 2 or seconds < 0:
         raise DataError(
             f"--users is {users} and --seconds is {seconds:g}; expected at least 2 users and at least 0 seconds."
@@ -50,7 +63,7 @@ def demo_live(
     from multileave.live import Settings, running
 
     httpx()  # raises an error with the install command if it is missing
-    traffic = _Traffic(users, seed)
+    traffic = _Traffic(users, seed, clicker)
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(_database(folder))
         with _spinner():
@@ -73,12 +86,11 @@ def demo_live(
 class _Traffic:
     """The users, their queries, and the verdict so far."""
 
-    def __init__(self, users: int, seed: str) -> None:
-        from multileave.clicks import user
+    def __init__(self, users: int, seed: str, clicker: "Callable[[QuerySet, int], ClickModel]") -> None:
         from multileave.data import synthetic
 
         self.data = synthetic(queries=QUERIES, documents=DOCUMENTS, rankers=QUALITIES, grades=GRADES, seed=seed)
-        self.user = user("navigational", GRADES)
+        self.user = clicker(self.data, PAGE)
         self.users, self.rng = users, random.Random(seed)
         self.searches = 0
         self.answer: dict[str, Any] = {"verdict": None, "traffic": None}

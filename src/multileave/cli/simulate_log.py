@@ -34,10 +34,10 @@ def simulate_log(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write a log of simulated users, of any size, to try things out."""
-    from multileave.clicks import default_user, find_user
     from multileave.data import synthetic
     from multileave.methods.base import get_method
     from multileave.replay.simulating import LogSimulation, write_log
+    from multileave.study.users import user_for
 
     load(sources)
     if impressions < 1 or files < 1 or rankers < 2 or queries < 1 or k < 1:
@@ -46,17 +46,10 @@ def simulate_log(
         raise DataError(f"--duplicates is {duplicates} and --late is {late}; expected shares from 0 to 1.")
     number = int(seed) if seed.isdecimal() else seed
     data = synthetic(queries=queries, documents=DOCUMENTS, rankers=rankers, grades=GRADES, seed=number)
-    fitted = users_from or ()
     simulation = LogSimulation(
         data,
         get_method(method),
-        find_user(
-            default_user(fitted) if user is None else user,
-            GRADES,
-            fitted,
-            shares=data.grade_shares(k),
-            attractiveness=attractiveness,
-        ),
+        user_for(data, k, user, users_from or (), attractiveness),
         users=max(impressions // 5, 1) if users is None else users,
         k=k,
     )

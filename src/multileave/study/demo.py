@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from multileave.clicks import default_user, find_user
+from multileave.clicks import default_user
 from multileave.clicks import user as preset
 from multileave.data import QuerySet, ndcg, search_engines
 from multileave.errors import DataError
@@ -22,6 +22,7 @@ from multileave.outcome import Floats
 from multileave.study.engine import Simulation, User
 from multileave.study.power import impressions_to_verdict, quartiles, upper_pairs
 from multileave.study.scoring import best_first, binary_error, score_differences, winner
+from multileave.study.users import user_for
 
 QUERIES, DOCUMENTS, PAGE = 1000, 50, 10
 CRITICAL = 1.96  # of |z|, beyond which a preference is significant at the level of 5 %
@@ -53,9 +54,8 @@ def run_demo(
         raise DataError(f"Impressions are {impressions} and runs {runs}; both must be at least 1.")
     able = [get_method(name) for name, cls in methods().items() if rankers <= (cls.most_rankers or rankers)]
     data = search_engines(queries=QUERIES, documents=DOCUMENTS, rankers=rankers, seed=seed)
-    shares = data.grade_shares(PAGE)
     user = default_user(users_from) if user is None else user
-    clicker = find_user(user, data.grades, users_from, shares=shares, attractiveness=attractiveness)
+    clicker = user_for(data, PAGE, user, users_from, attractiveness)
     guesser = preset("random", data.grades)
     scores = ndcg(data)
     truth = score_differences(scores)

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from multileave.clicks import default_user, find_user
 from multileave.data import read_runs
 from multileave.errors import DataError
 from multileave.methods.base import get_method
@@ -27,6 +26,7 @@ from multileave.outcome import Floats
 from multileave.stats import Design, Plan, plan
 from multileave.study.engine import Simulation
 from multileave.study.results import RunResult, gather
+from multileave.study.users import user_for
 
 POWER = 0.8
 LEVEL = 0.05
@@ -144,10 +144,7 @@ def plan_from_runs(
     unknown = [name for name in pair or () if name not in data.rankers]
     if unknown or (pair is not None and pair[0] == pair[1]):
         raise DataError(f"The pair is {' and '.join(pair or ())}; expected two of {', '.join(data.rankers)}.")
-    clicker = find_user(
-        default_user(users_from) if user is None else user, data.grades, users_from,
-        shares=data.grade_shares(k), attractiveness=attractiveness,
-    )  # fmt: skip
+    clicker = user_for(data, k, user, users_from, attractiveness)
     simulation = Simulation(data, get_method(method), clicker, k=k, seed=seed)
     steps = np.linspace(0, simulated, 21).astype(int).tolist()
     for done, end in pairwise(steps):
