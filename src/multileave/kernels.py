@@ -46,7 +46,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
         self.function = function
         self.parts = parts or {}
-        self._forms: dict[tuple[bool, bool], Callable[..., Any]] = {}
+        self._forms: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
         self._compiled: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
@@ -99,13 +99,16 @@ class Kernel:
             self._compiled = self._form(counting=allocates)
         return self._compiled
 
-    def _form(self, *, counting: bool, inlined: bool = False) -> Callable[..., Any]:
-        """Return the function compiled with or without reference counts, to be inlined by its callers or not."""
-        form = counting, inlined
+    def _form(self, *, counting: bool, inner: bool = False, inlined: bool = False) -> Callable[..., Any]:
+        """Return the function compiled with or without reference counts.
+
+        inner: only other kernels call it, so it needs no wrappers for Python. inlined: they inline it.
+        """
+        form = counting, inner, inlined
         if form not in self._forms:
             with _lock:
                 if form not in self._forms:
-                    self._forms[form] = self._compile(counting=counting, inlined=inlined)
+                    self._forms[form] = self._compile(counting=counting, inner=inner, inlined=inlined)
         return self._forms[form]
 
     def _named_kernels(self) -> dict[str, "Kernel"]:
@@ -127,15 +130,15 @@ class Kernel:
         for part in self._named_kernels().values():
             yield from part._reachable(seen)
 
-    def _compile(self, *, counting: bool, inlined: bool) -> Callable[..., Any]:
+    def _compile(self, *, counting: bool, inner: bool, inlined: bool) -> Callable[..., Any]:
         import numba
 
         # Bound parts are called in one place, so inlining them costs no code; the study loop is 5 % faster for it.
         parts = {
-            name: part._form(counting=counting, inlined=name in self.parts)
+            name: part._form(counting=counting, inner=True, inlined=name in self.parts)
             for name, part in self._named_kernels().items()
         }
-        function = self._rebuilt(parts, f"{counting} {inlined}")
+        function = self._rebuilt(parts, f"{counting} {inner} {inlined}")
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return _uncompiled(function)
         directory = self._directory()
@@ -146,6 +149,8 @@ class Kernel:
                 "nogil": True,
                 "_nrt": counting,
                 "forceinline": inlined,
+                "no_cpython_wrapper": inner,
+                "no_cfunc_wrapper": inner,
             }
             compiled: Callable[..., Any] = numba.njit(**options)(function)
         return compiled

@@ -105,7 +105,9 @@ def affine_nearest(gram, scale, corral, first, size, factor, aim):  # type: igno
         return False
     aim[:size] = 1.0
     cholesky_solve(factor, size, aim)
-    total = aim[:size].sum()
+    total = 0.0
+    for i in range(size):
+        total += aim[i]
     for i in range(size):
         aim[i] /= total
     return True
@@ -252,7 +254,7 @@ def fill_basis(points, face, c, n, table, basis):  # type: ignore[no-untyped-def
     for i in range(rows - 1):
         for j in range(n):
             table[i, j] /= scale if scale > 0.0 else 1.0
-    m = 0
+    m = np.int64(0)  # not the literal 0, for which `enter_basis` would be compiled once more
     for j in range(n):
         if enter_basis(table, rows, n, m, j, basis):
             m += 1

@@ -212,11 +212,12 @@ def fill_deviations(lists, ranks, lengths, inverse, known, credits, points):  # 
             credit = credits[document]
             if known[document] == 0:
                 known[document] = 1
+                total = 0.0
                 for r in range(rankers):
                     credit[r] = credit_for(ranks[document, r], lengths[r], inverse)
-                mean = credit.sum() / rankers
+                    total += credit[r]
                 for r in range(rankers):
-                    credit[r] -= mean
+                    credit[r] -= total / rankers
             here = points[row, x * rankers : (x + 1) * rankers]
             if x == 0:
                 for r in range(rankers):
@@ -266,7 +267,10 @@ def draw_optimized(top, entering, ranks, lengths, k, params, rng, shown, note, s
         refine(points, costs, p, face, c, n, rest_i, rest_f)
     stat[0] = slack
     stat[1] = count
-    wanted = uniform(rng) * p.sum()
+    total = 0.0
+    for row in range(count):
+        total += p[row]
+    wanted = uniform(rng) * total
     chosen = 0
     reached = 0.0
     for row in range(count):

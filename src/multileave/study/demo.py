@@ -1,9 +1,9 @@
 """Demo: simulated users compare rankers of known quality on made-up queries, with every method.
 
-Methods are compiled by two processes at a time, so that the first table on a new machine takes half as long.
+As many processes compile methods as there are cores, so that the first table on a new machine takes half as long.
 """
 
-import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -19,7 +19,7 @@ from multileave.data import QuerySet, ndcg, search_engines
 from multileave.errors import DataError
 from multileave.methods.base import Method, get_method, methods
 from multileave.outcome import Floats
-from multileave.study.engine import Simulation, User
+from multileave.study.engine import Packed, Simulation, User
 from multileave.study.power import impressions_to_verdict, quartiles, upper_pairs
 from multileave.study.scoring import best_first, binary_error, score_differences, winner
 from multileave.study.users import user_for
@@ -29,6 +29,7 @@ CRITICAL = 1.96  # of |z|, beyond which a preference is significant at the level
 MOST_RANKERS = 100
 
 Progress = Callable[[int, int, str], None]
+Report = dict[str, Any]
 
 
 def run_demo(
@@ -41,12 +42,14 @@ def run_demo(
     attractiveness: str = "auto",
     seed: int | str = 42,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+    show: Callable[[Report], None] | None = None,
+) -> Report:
     """Return as plain values the settings, the truth, and what every method finds.
 
     user, users_from, attractiveness: who clicks, see `multileave.clicks.find_user`; the best model of the first file
         by default, and navigational users without files.
     progress: called now and then with (impressions done, impressions in all, what is going on).
+    show: called with the report so far whenever a method is done, the recommended one first.
     """
     if not 2 <= rankers <= MOST_RANKERS:
         raise DataError(f"The number of rankers is {rankers}; the demo compares 2 to {MOST_RANKERS} rankers.")
@@ -67,20 +70,7 @@ def run_demo(
         if progress is not None:
             progress(done, total, what)
 
-    results = []
-    with _compiling_beside([method.name for method in able if method.slow_to_compile]) as beside:
-        for number, method in enumerate(sorted(able, key=lambda one: one.slow_to_compile), 1):
-            step(f"compiling {method.name}, {number} of {len(able)} (once per machine)", 0)
-            if method.slow_to_compile:
-                beside.wait()
-            Simulation(data, method, clicker, k=PAGE, seed=0).compile()
-            seeds = [f"demo {seed} {method.name} {n}" for n in range(runs)]
-            found = _compare(data, method, clicker, truth, impressions, seeds, step)
-            alarms = _false_alarms(data, method, guesser, impressions, seeds, step)
-            results.append({**found, "false_alarms": alarms, "guarantees": guarantees_of(method)})
-    order = [method.name for method in able]
-    results.sort(key=lambda result: order.index(result["name"]))
-    return {
+    report: Report = {
         "settings": {
             "rankers": rankers, "impressions": impressions, "runs": runs, "user": user, "seed": seed,
             "queries": QUERIES, "documents": DOCUMENTS, "k": PAGE,
@@ -89,8 +79,22 @@ def run_demo(
             "ndcg@10": dict(zip(data.rankers, scores.tolist(), strict=True)),
             "order": [data.rankers[n] for n in best_first(truth)],
         },
-        "methods": results,
+        "methods": [],
     }  # fmt: skip
+    order = [method.name for method in able]
+    for number, (method, beside) in enumerate(_compiling(able), 1):
+        step(f"compiling {method.name}, {number} of {len(able)} (once per machine)", 0)
+        if beside is not None:
+            beside.wait()
+        Simulation(data, method, clicker, k=PAGE, seed=0).compile()
+        seeds = [f"demo {seed} {method.name} {n}" for n in range(runs)]
+        found = _compare(data, method, clicker, truth, impressions, seeds, step)
+        alarms = _false_alarms(data, method, guesser, impressions, seeds, step)
+        report["methods"].append({**found, "false_alarms": alarms, "guarantees": guarantees_of(method)})
+        report["methods"].sort(key=lambda result: order.index(result["name"]))
+        if show is not None:
+            show(report)
+    return report
 
 
 def _compare(
@@ -169,20 +173,36 @@ def guarantees_of(method: Method) -> list[str]:
     return [name for name, holds in found.items() if holds]
 
 
-@contextlib.contextmanager
-def _compiling_beside(names: list[str]) -> "Iterator[subprocess.Popen[bytes]]":
-    """Let another process compile methods into the cache on disk; what it misses is compiled when it is needed."""
-    code = f"from multileave.study.demo import compile_loops; compile_loops({names!r})"
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+def _compiling(able: list[Method]) -> "Iterator[tuple[Method, subprocess.Popen[bytes] | None]]":
+    """Yield each method, with the process that compiles it into the cache on disk if it is not for the caller to do.
+
+    Other processes begin with the methods that take longest, then continue from the end of the list. What they fail to
+    compile is compiled when it is needed.
+    """
+    waiting = sorted(able, key=lambda method: method.slow_to_compile)
+    beside: dict[subprocess.Popen[bytes], Method] = {}
     try:
-        yield process
+        while waiting or beside:
+            while len(waiting) > 1 and len(beside) < max((os.cpu_count() or 1) - 1, 1):
+                method = waiting.pop()
+                code = f"from multileave.study.demo import compile_loop; compile_loop({method.name!r})"
+                beside[subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)] = method
+            ready = next((process for process in beside if process.poll() is not None), None)
+            if ready is None and waiting:
+                yield waiting.pop(0), None
+            else:
+                process = ready or next(iter(beside))
+                yield beside[process], process
+                del beside[process]
     finally:
-        process.kill()
-        process.wait()
+        for process in beside:
+            process.kill()
+            process.wait()
 
 
-def compile_loops(names: list[str]) -> None:
-    """Compile the simulations of methods, for processes that come later."""
-    data = search_engines(queries=1, rankers=2)
-    for name in names:
-        Simulation(data, get_method(name), preset("random", data.grades), k=PAGE, seed=0).compile()
+def compile_loop(name: str) -> None:
+    """Compile the simulation of a method, for processes that come later; there are no queries, as none is simulated."""
+    document, row = np.zeros(1, dtype=np.uint8), np.zeros((1, 2), dtype=np.int32)
+    data = QuerySet(("a", "b"), 2, np.array([0, 1], dtype=np.int64), document, row[0])
+    packed = Packed(row[0], row, row.astype(np.int64), np.zeros(1), 1)
+    Simulation(data, get_method(name), preset("random", 2), k=PAGE, seed=0, packed=packed).compile()

@@ -107,7 +107,8 @@ def pack_queries(offsets, labels, rankings, lengths, depths, blocks, rows, start
             entering[x] = count
         blocks[end] = depth
         blocks[end + 1] = count
-        rows[row] = lengths[q]
+        for r in range(rankers):  # to assign a row at once takes two seconds longer to compile
+            rows[row, r] = lengths[q, r]
         end += 2 + depth
         for document in range(size):
             if number[document] >= 0:
