@@ -28,7 +28,7 @@ demo: .venv/core
 	$(BIN)/multileave demo
 
 live: .venv/live
-	$(BIN)/multileave demo --live
+	$(BIN)/multileave demo --live --open
 
 test: lint tests
 

@@ -1,14 +1,19 @@
 """The command line: what it prints, and how it fails."""
 
 import json
+import os
+import resource
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from multileave.cli import main
 from multileave.methods.base import methods
+from multileave.study.demo import run_demo
 from multileave.version import __version__
 
 DEMO = ["demo", "--impressions", "2000", "--runs", "2"]
@@ -88,6 +93,48 @@ def test_demo_prints_a_table_that_fits(capsys: pytest.CaptureFixture[str], monke
     assert "2,000 pages of 10 results to navigational users" in out
     for name, method in methods().items():
         assert (f"│ {name} " in out) == (method.most_rankers is None)
+
+
+@pytest.mark.acceptance
+def test_the_page_about_the_demo_shows_what_it_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    page = (Path(__file__).parents[2] / "docs" / "demo.md").read_text(encoding="utf-8")
+    _, out, _ = run(capsys, "demo")
+    assert "\n".join(line.rstrip() for line in out.strip().splitlines()) in page
+
+
+def test_demo_shows_methods_when_they_are_done_even_if_no_other_process_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.executable", shutil.which("false"))
+    told: list[str] = []
+    shown: list[list[str]] = []
+    run_demo(
+        impressions=1,
+        runs=1,
+        progress=lambda done, total, what: told.append(what),
+        show=lambda report: shown.append([method["name"] for method in report["methods"]]),
+    )
+    able = [name for name, method in methods().items() if method.most_rankers is None]
+    assert shown[0] == ["rpm"]
+    assert [len(names) for names in shown] == [n for n, _ in enumerate(able, 1)]
+    assert shown[-1] == able
+    compiling = [what for what in told if what.startswith("compiling")]
+    assert compiling[0] == f"compiling rpm, 1 of {len(able)} (once per machine)"
+    assert len(compiling) == len(able)
+
+
+@pytest.mark.acceptance
+def test_the_first_demo_on_a_machine_takes_two_cores_twenty_seconds(tmp_path: Path) -> None:
+    """CPU time, because the machine may be busy with something else."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    program = "import sys; from multileave.cli import main; sys.exit(main())"
+    environment = {**os.environ, "MULTILEAVE_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program, "demo"], check=True, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2 * 20
 
 
 def test_demo_of_two_rankers_includes_interleaving(capsys: pytest.CaptureFixture[str]) -> None:

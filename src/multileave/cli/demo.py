@@ -1,16 +1,20 @@
 """`multileave demo`: simulated users compare rankers of known quality, with every method."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multileave.cli.printing import impressions_bar, print_json, rounded_table, table_console
+from multileave.cli.printing import print_json, progress, rounded_table, table_console
 from multileave.cli.user_options import Attractiveness, UserName, UsersFrom
 from multileave.errors import DataError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+    from multileave.study.demo import Report
 
 LETTERS = {"considerate": "C", "unbiased": "U", "finds a better ranker": "F", "clone-proof": "P"}
 SOUND = 0.05  # share of pairs that may be wrong
@@ -51,13 +55,23 @@ def demo(
         return
     if open_browser:
         raise DataError("--open opens the dashboard, which only --live has. Add --live, or leave out --open.")
+    from rich.progress import BarColumn
+
     from multileave.study.demo import run_demo
 
-    number = int(seed) if seed.isdecimal() else seed
-    with impressions_bar() as tell:
+    shown: list[Table] = []
+    with progress(BarColumn(), "{task.description}", above=shown) as bar:
+        task = bar.add_task("making queries and rankers", total=None)
+
+        def tell(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        def show(report: "Report") -> None:
+            shown[:] = [_methods_table(report)]
+
         report = run_demo(
             rankers=rankers, impressions=impressions, runs=runs, user=user, users_from=users_from or (),
-            attractiveness=attractiveness, seed=number, progress=tell,
+            attractiveness=attractiveness, seed=int(seed) if seed.isdecimal() else seed, progress=tell, show=show,
         )  # fmt: skip
     if as_json:
         print_json(report)
@@ -65,69 +79,97 @@ def demo(
         _print_report(table_console(), report)
 
 
-def _print_report(console: "Console", report: dict[str, Any]) -> None:
-    settings, truth, results = report["settings"], report["truth"], report["methods"]
+def _print_report(console: "Console", report: "Report") -> None:
+    settings, results = report["settings"], report["methods"]
     runs = settings["runs"]
     console.print(
         f"\n[bold]Which of {settings['rankers']} rankers do users prefer?[/bold]\n"
-        f"Each method shows {settings['impressions']:,} pages of {settings['k']} results to {settings['user']} users "
-        f"in each of {runs} runs ({settings['queries']:,} synthetic queries).\n"
+        f"The best is {report['truth']['order'][0]}: rankers, queries and users are simulated, so the truth is known. "
+        f"Each method shows {settings['impressions']:,} pages of {settings['k']} results to {settings['user']} users, "
+        f"{runs} times.\n"
     )
-    _print_methods(console, truth, results)
+    console.print(_methods_table(report))
     console.print(
-        "[dim]verdict after: pages until a pair of rankers differs significantly (80 % power), median over pairs.\n"
+        "[dim]pages to verdict: until two rankers differ significantly (80 % power), median over pairs.\n"
         f"wrong pairs: share of pairs in the wrong order, after {runs * settings['impressions']:,} pages.\n"
-        "quality: NDCG of these pages, relative to the mean of the rankers' own pages.\n"
-        "false alarms: share of pairs that differ significantly although users click at random; 5 % by chance.\n"
+        "page quality: NDCG of the pages users saw; 100 % is the mean of the rankers' own pages.\n"
+        "false alarms: share of pairs that differ significantly if users click at random; 5 % by chance.\n"
         "proved: C considerate, U unbiased, F finds a better ranker, P clone-proof (see multileave methods).[/dim]\n"
     )
-    console.print(f"{_conclusion(results)}\n")
+    console.print("\n".join(_conclusions(report)) + "\n")
     if settings["rankers"] <= MOST_LISTED:
-        _print_preferences(console, truth, results[0])
+        _print_preferences(console, report["truth"], results[0])
     else:
         console.print("[dim]Use --json for the preferences between all pairs.[/dim]\n")
+    console.print(
+        "[dim]Next: multileave demo --live shows a running experiment; multileave compare a.run b.run shows where your "
+        "own rankers differ.[/dim]"
+    )
 
 
-def _print_methods(console: "Console", truth: dict[str, Any], results: list[dict[str, Any]]) -> None:
+def _methods_table(report: "Report") -> "Table":
     from rich.markup import escape
 
     table = rounded_table((), ())
-    table.add_column("method", no_wrap=True, style="bold")
+    table.add_column("method")
     table.add_column("winner", no_wrap=True)
-    for name in ("verdict\nafter", "wrong\npairs", "quality", "false\nalarms", "proved", "µs per\npage"):
+    for name in ("pages to\nverdict", "wrong\npairs", "page\nquality", "false\nalarms", "proved"):
         table.add_column(name, justify="right", no_wrap=True)
-    right = truth["order"]
-    table.add_row("truth", right[0], style="cyan", end_section=True)
-    for result in results:
+    best = report["truth"]["order"][0]
+    table.add_row("the truth", best, style="cyan", end_section=True)
+    for result in report["methods"]:
         found, wrong, alarms = result["winner"] or "none", result["long_run_error"], result["false_alarms"]
         table.add_row(
-            escape(result["method"]),
-            f"[{'green' if found == right[0] else 'red'}]{escape(found)}[/]",
+            f"[bold]{escape(result['method'])}[/bold] {escape(result['title'].removesuffix(' Multileaving').lower())}",
+            f"[{'green' if found == best else 'red'}]{escape(found)}[/]",
             "" if result["impressions_to_verdict"] is None else f"{result['impressions_to_verdict']:,.0f}",
             f"[{'green' if wrong < SOUND else 'red'}]{100 * wrong:.0f} %[/]",
-            f"{100 * result['ndcg_to_mean']:.0f} %",
+            _percent(result["ndcg_to_mean"]),
             f"[{'green' if alarms < 2 * SOUND else 'red'}]{100 * alarms:.0f} %[/]",
-            " ".join(LETTERS[name] for name in result["guarantees"]),
-            f"{result['microseconds_per_impression']:.1f}",
+            "".join(LETTERS[name] for name in result["guarantees"]),
         )
-    console.print(table)
+    return table
 
 
-def _conclusion(results: list[dict[str, Any]]) -> str:
-    """Return from the figures why the recommended method is recommended, and where others are better."""
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _conclusions(report: "Report") -> Iterator[str]:
+    """Yield from the figures why the recommended method is recommended, and where others are better."""
     from multileave.methods.base import methods
 
-    ours = next(result for result in results if methods()[result["name"]].recommended)
-    unsound = [r["name"] for r in results if r["long_run_error"] >= SOUND or r["false_alarms"] >= 2 * SOUND]
-    needed = ours["impressions_to_verdict"]
-    faster = [r for r in results if needed and (r["impressions_to_verdict"] or needed) < needed]
-    sound = [f"{r['name']} (quality {100 * r['ndcg_to_mean']:.0f} %)" for r in faster if r["name"] not in unsound]
-    words = f"Recommended: {ours['name']}, with pages of {100 * ours['ndcg_to_mean']:.0f} % quality."
-    if unsound:
-        words += f" In the long run, {' and '.join(unsound)} prefer wrong rankers or see differences that do not exist."
-    if sound:
-        words += f" Fewer pages here: {', '.join(sound)}."
-    return words
+    found = {result["name"]: result for result in report["methods"]}
+    ours = next(result for result in found.values() if methods()[result["name"]].recommended)
+    usual, needed, quality = found["tdm"], ours["impressions_to_verdict"], _percent(ours["ndcg_to_mean"])
+    if needed and usual["impressions_to_verdict"]:
+        yield (
+            f"Recommended: {ours['name']}. It needs {needed:,.0f} pages for a verdict, team draft "
+            f"{usual['impressions_to_verdict']:,.0f}; page quality is {quality} and {_percent(usual['ndcg_to_mean'])}."
+        )
+    else:
+        yield f"Recommended: {ours['name']}, with a page quality of {quality}."
+    unsound = {
+        name: [
+            f"{_percent(result[key])} {words}"
+            for key, words, most in (
+                ("long_run_error", "wrong pairs", SOUND),
+                ("false_alarms", "false alarms", 2 * SOUND),
+            )
+            if result[key] >= most
+        ]
+        for name, result in found.items()
+    }
+    sooner = [
+        f"{name} ({result['impressions_to_verdict']:,.0f}, page quality {_percent(result['ndcg_to_mean'])})"
+        for name, result in found.items()
+        if needed and (result["impressions_to_verdict"] or needed) < needed and not unsound[name]
+    ]
+    if sooner:
+        yield f"Fewer pages for a verdict: {', '.join(sooner)}."
+    if any(unsound.values()):
+        reasons = (f"{name} ({', '.join(why)})" for name, why in unsound.items() if why)
+        yield f"Not to be trusted here: {', '.join(reasons)}."
 
 
 def _print_preferences(console: "Console", truth: dict[str, Any], result: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import Progress, ProgressColumn
     from rich.table import Table
 
@@ -43,13 +43,23 @@ def rounded_table(left: Sequence[str] = (), right: Sequence[str] = (), **options
 
 
 @contextmanager
-def progress(*columns: "str | ProgressColumn", **options: Any) -> "Iterator[Progress]":
-    """Show progress in these columns on stderr, if that is a terminal."""
+def progress(
+    *columns: "str | ProgressColumn", above: "Sequence[RenderableType]" = (), **options: Any
+) -> "Iterator[Progress]":
+    """Show progress in these columns on stderr, if that is a terminal.
+
+    above: what to show above the bars; the caller may change it meanwhile.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
+    class WithResults(Progress):
+        def get_renderables(self) -> "Iterator[RenderableType]":
+            yield from above
+            yield from super().get_renderables()
+
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal, **options) as bar:
+    with WithResults(*columns, console=console, transient=True, disable=not console.is_terminal, **options) as bar:
         yield bar
 
 

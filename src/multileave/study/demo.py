@@ -180,20 +180,17 @@ def _compiling(able: list[Method]) -> "Iterator[tuple[Method, subprocess.Popen[b
     compile is compiled when it is needed.
     """
     waiting = sorted(able, key=lambda method: method.slow_to_compile)
+    others = max((os.cpu_count() or 1) - 1, 1)
     beside: dict[subprocess.Popen[bytes], Method] = {}
     try:
-        while waiting or beside:
-            while len(waiting) > 1 and len(beside) < max((os.cpu_count() or 1) - 1, 1):
+        while waiting:
+            while len(waiting) > 1 and sum(process.poll() is None for process in beside) < others:
                 method = waiting.pop()
                 code = f"from multileave.study.demo import compile_loop; compile_loop({method.name!r})"
                 beside[subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)] = method
-            ready = next((process for process in beside if process.poll() is not None), None)
-            if ready is None and waiting:
-                yield waiting.pop(0), None
-            else:
-                process = ready or next(iter(beside))
-                yield beside[process], process
-                del beside[process]
+            yield waiting.pop(0), None
+        for process in sorted(beside, key=lambda process: process.poll() is None):  # what is ready first
+            yield beside[process], process
     finally:
         for process in beside:
             process.kill()
