@@ -3,9 +3,9 @@
 Nothing is remembered elsewhere, so a log line from last month, read on another machine, infers the same.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,8 @@ class Impression:
     ranks: int32 (m, R), the rank from 1 of each drawn document (shown, then hidden, without pinned) in every ranking,
         ABSENT if the ranking lacks it; (0, R) for methods that do not need ranks.
     note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of choices), or (0,).
-    stat: figures of the draw worth reporting (om: the slack and the number of lists).
+    stat: figures of the draw worth keeping (om: the slack and the number of lists; rpm: the shown documents'
+        propensities, if it was asked to keep them).
     """
 
     rankers: tuple[str, ...]
@@ -45,6 +46,32 @@ class Impression:
     ranks: Ints
     note: Ints
     stat: tuple[float, ...]
+
+    _propensities: ClassVar[Callable[["Impression"], "np.ndarray[Any, np.dtype[np.float64]] | None"]]
+    """Set by `methods.base`, as impressions do not know methods."""
+
+    def propensity(self, document: Hashable) -> float:
+        """Return the probability that the method shows this document at the rank where it is shown, given the rankings.
+
+        >>> from multileave import PairwisePreference
+        >>> impression = PairwisePreference().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=1)
+        >>> impression.shown, [impression.propensity(document) for document in impression.shown]
+        (('b', 'a'), [0.5, 0.25])
+        """
+        visible = self.drawn[: len(self.shown) - len(self.pinned)]
+        if document not in visible:
+            raise ImpressionError(
+                f"Document {document!r} has no propensity: it was not drawn for this page. Drawn were "
+                f"{', '.join(map(repr, visible[:10]))}{', ...' if len(visible) > 10 else ''}."
+            )
+        found = Impression._propensities(self)
+        if found is None:
+            raise ImpressionError(
+                f"The propensities of {self.method} are unknown for this impression: the method has no closed form for "
+                "them, or a ranker returned nothing. To estimate what each ranker earns alone, use ppm, dpm or opm, or "
+                "let rpm keep them: combine(..., propensities=True), with at most six rankers."
+            )
+        return float(found[visible.index(document)])
 
     @property
     def drawn(self) -> tuple[Hashable, ...]:

@@ -1,6 +1,6 @@
 """Outcome: what one impression says about every pair of rankers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -21,6 +21,8 @@ class Outcome:
 
     values: one credit per ranker, shape (R,), whose differences ("difference") or signs of differences ("sign") are the
         preferences; or the preferences themselves ("matrix"), shape (R, R).
+    alone: float (3, R), what the impression says about each ranker's own page (see `methods._alone`); None if the
+        method's propensities are unknown.
 
     >>> Outcome(("bm25", "dense"), "difference", np.array([1.0, 0.25])).preferences
     array([[ 0.  ,  0.75],
@@ -30,6 +32,7 @@ class Outcome:
     rankers: tuple[str, ...]
     kind: Kind
     values: Floats
+    alone: "Floats | None" = field(default=None, repr=False)
 
     @property
     def preferences(self) -> Floats:
@@ -39,7 +42,10 @@ class Outcome:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Outcome):
             return NotImplemented
-        return (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(self.values, other.values)
+        same = (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(self.values, other.values)
+        if self.alone is None or other.alone is None:
+            return same and self.alone is other.alone
+        return same and np.array_equal(self.alone, other.alone)
 
     def __hash__(self) -> int:
         return hash((self.rankers, self.kind, self.values.tobytes()))

@@ -74,6 +74,10 @@ def same_verdicts(one, other):
     for mine, theirs in zip(one.pairs, other.pairs, strict=True):
         for name in ("preference", "low", "high", "p", "p_corrected", "share"):
             assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-9, abs=1e-9), name
+    assert (one.rates is None) == (other.rates is None)
+    for mine, theirs in zip(one.rates.rankers, other.rates.rankers, strict=True) if one.rates else ():
+        for name in ("rate", "low", "high"):
+            assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-9), name
 
 
 def replayed(service, number, folder, action="click", **options):

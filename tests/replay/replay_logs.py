@@ -72,6 +72,13 @@ def assert_same(tally, expected):
             [getattr(pair, name) for pair in mine.pairs], [getattr(pair, name) for pair in theirs.pairs], atol=1e-9
         )
     assert [pair.significant for pair in mine.pairs] == [pair.significant for pair in theirs.pairs]
+    assert (mine.rates is None) == (theirs.rates is None)
+    ours, others = tally.rate_sums(), expected.rate_sums()
+    names = ["totals", "products", "units"]
+    if ours.seen == others.seen:  # units over the cap are in sums that are not kept by unit
+        names += ["pages", "squares"]
+    for name in names:
+        np.testing.assert_allclose(getattr(ours, name), getattr(others, name), rtol=1e-9, atol=1e-9)
 
 
 def assert_close(found, expected):

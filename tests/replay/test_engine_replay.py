@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from replay_logs import START, assert_same, make_log, tallies
 
+import multileave as ml
 from multileave.errors import DataError, TallyError
 from multileave.log.writer import json_line, spell_time
 from multileave.methods.base import methods
@@ -92,8 +93,6 @@ def test_clicks_may_name_documents_only(tmp_path, log):
 
 
 def test_ids_that_are_numbers_are_found(tmp_path):
-    import multileave as ml
-
     impression = ml.TeamDraft().combine({"a": [1, 2, 3], "b": [3, 2, 1]}, k=3, seed=1)
     rows = [to_row(impression, user_id=str(user), clicks=[{"document": "3"}]) for user in range(4)]
     write_parquet(tmp_path / "log.parquet", rows, JOINED)
@@ -313,3 +312,26 @@ def test_asking_for_a_tally_that_is_not_there_says_what_is(tmp_path, log):
     write_parquet(tmp_path / "log.parquet", map(row, log), JOINED)
     with pytest.raises(TallyError, match="click by ppm"):
         replay(tmp_path).tally("cart")
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_rpm_has_rates_if_its_impressions_keep_propensities(tmp_path, form):
+    rng = random.Random(3)
+    expected, rows = ml.Tally(["a", "b"]), []
+    for number in range(60):
+        lists = {name: rng.sample("pqrstuvw", 8) for name in "ab"}
+        impression = ml.RoundPreference().combine(lists, 4, seed=number, propensities=True)
+        unit, clicked = f"u{number % 7}", [rng.randrange(4)]
+        events = [
+            {"document": None, "position": x, "action": "click", "timestamp": None, "dwell": None} for x in clicked
+        ]
+        expected.add(ml.infer(impression, positions=clicked), unit=unit)
+        rows.append(to_row(impression, impression_id=str(number), user_id=unit, clicks=events))
+    if form == "parquet":
+        write_parquet(tmp_path / "log.parquet", rows, JOINED)
+    else:
+        (tmp_path / "log.jsonl").write_bytes(b"".join(map(json_line, rows)))
+    found = replay(tmp_path).tally()
+    assert found.rates().impressions == 60
+    assert_same(found, expected)
+    assert replay(tmp_path, rates=False).tally().rates() is None

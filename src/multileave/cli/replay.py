@@ -94,6 +94,9 @@ def replay(
         bool,
         typer.Option("--check-ids", help="No effect: impressions with a repeated id are always found and left out."),
     ] = False,
+    rates: Annotated[
+        bool, typer.Option(help="Estimate what each ranker would earn alone, if the method has propensities.")
+    ] = True,
     first_ordinal: Annotated[
         int, typer.Option(help="With --format ubi: the ordinal of the first result, for events without object_id.")
     ] = 1,
@@ -139,6 +142,7 @@ def replay(
             quarantine=None if out is None else out / wrong_rows,
             progress=step,
             method=method,
+            rates=rates,
         ).judged(rules)
     if out is not None:
         found.write(out)
@@ -253,6 +257,8 @@ HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
 def _print_report(console: "Console", found: "Replay") -> None:
     from rich.markup import escape
 
+    from multileave.stats.rates.wording import counted, lines
+
     counts: Any = found.counts
     files = "1 file" if found.files == 1 else f"{found.files:,} files"
     console.print(
@@ -266,6 +272,10 @@ def _print_report(console: "Console", found: "Replay") -> None:
         console.print(f"[bold]{escape(comparison.action)}[/bold] ({escape(comparison.method)}): {escape(said)}")
         for warning in () if verdict is None else verdict.warnings:
             console.print(f"  [yellow]warning:[/yellow] {escape(warning)}")
+        for line in (
+            () if verdict is None or verdict.rates is None else lines(verdict.rates, counted(comparison.action))
+        ):
+            console.print(f"  {escape(line)}")
     _print_health(console, [(c, v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
         console.print("No impression of the log can be inferred.")

@@ -23,9 +23,11 @@ from multileave.live.store.database import Connection, Store
 from multileave.live.store.impressions import delete, events_of, load_new, load_unit
 from multileave.live.store.times import now
 from multileave.live.summary import Summary, summary_of
-from multileave.methods import infer
+from multileave.methods import get_method, infer
+from multileave.methods._unstated import unknown_propensities
 from multileave.outcome import Floats
-from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
+from multileave.stats.rates.sums import unit_row
+from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, on_grid, pairs_of
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
 
@@ -35,10 +37,11 @@ NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressi
 
 def rules_of(definition: Definition, look: int = 0) -> Rules:
     """Return the rules of an experiment's verdict: at a scheduled look, or else at any time."""
+    control = definition.control
     if not definition.looks:
-        return Rules(definition.confidence, interval="anytime", tuned_for=definition.tuned_for)
+        return Rules(definition.confidence, interval="anytime", tuned_for=definition.tuned_for, control=control)
     fractions = tuple(units / definition.looks[-1] for units in definition.looks)
-    return Rules(definition.confidence, interval="scheduled", looks=fractions, look=look)
+    return Rules(definition.confidence, interval="scheduled", looks=fractions, look=look, control=control)
 
 
 def judge_once() -> None:
@@ -146,9 +149,11 @@ class _Change:
     def __init__(self, store: Store, connection: Connection, experiment: Experiment) -> None:
         self._store, self._connection, self._number = store, connection, experiment.number
         self._definition = definition = experiment.definition
-        pairs = len(definition.rankers) * (len(definition.rankers) - 1) // 2
-        self._shape = (len(definition.actions), 1 + pairs)
         self._tallies = _read_tallies(definition, aggregates.lock_tallies(store, connection, experiment.number))
+        self._rated = all(tally.rates is not None for tally in self._tallies.values())
+        rankers = len(definition.rankers)
+        self._end = 1 + rankers * (rankers - 1) // 2  # of clicks and preferences by pair; a row of rates follows
+        self._shape = (len(definition.actions), self._end + (2 * rankers + 1 if self._rated else 0))
         self._units: dict[str, tuple[int, Floats]] = {}  # as stored
         self._changed: dict[str, tuple[int, Floats]] = {}
         self.counted: list[dict[str, Any]] = []
@@ -167,14 +172,20 @@ class _Change:
         # Everything that was drawn, with what was not delivered as unclicked: if users who stop decided how much of
         # the draw is compared, a better ranker could lose (docs/theory.md, pages).
         drawn = trusted(json.loads(row.payload))
-        before = self._unpack(row.counted)
-        after = self._contribution(drawn, events) if events else np.zeros(self._shape)
+        alone = infer(drawn).alone if self._rated else None
+        before = self._unclicked(alone if counted else None) if row.counted is None else self._unpack(row.counted)
+        after = np.zeros(self._shape) if deleted else self._contribution(drawn, events or (), alone)
         health = None
         if deleted and counted:
             health = HealthCounts(len(drawn.rankers))
             health.add(drawn, drawn.rankers, row.unit)
         for place, tally in enumerate(self._tallies.values()):
-            out, into = before[place, 1:], after[place, 1:]
+            out, into = before[place, 1 : self._end], after[place, 1 : self._end]
+            if tally.rates is not None and alone is not None:
+                for said, times in ((before, -1), (after, 1)):
+                    if said[place, -1]:
+                        earned = said[place, self._end : self._end + len(drawn.rankers)]
+                        tally.rates.add_impression(np.array([earned, *alone[1:]]), times)
             tally.squares = np.maximum(tally.squares + into * into - out * out, 0.0)
             if health is not None:
                 tally.evidence.merge(health, -1)
@@ -186,7 +197,7 @@ class _Change:
                 tally.evidence.add_clicks(int(after[place, 0]))
         count, sums = self._changed.get(row.unit) or self._units.get(row.unit) or (0, np.zeros(self._shape))
         self._changed[row.unit] = count + (not deleted) - counted, sums + after - before
-        contribution = after.tobytes() if after.any() else None
+        contribution = after.tobytes() if after[:, 0].any() else None
         self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": contribution})
 
     def forget(self, unit: str) -> None:
@@ -197,7 +208,12 @@ class _Change:
         """Store the units and the tallies."""
         for unit, changed in self._changed.items():
             for place, tally in enumerate(self._tallies.values()):
-                tally.change(_unit_row(self._units.get(unit), place), _unit_row(changed, place))
+                before = self._units.get(unit)
+                tally.change(self._unit_row(before, place), self._unit_row(changed, place))
+                if self._rated:
+                    tally.change_rates(
+                        None if before is None else before[1][place, self._end :], changed[1][place, self._end :]
+                    )
         packed = {unit: (count, sums.tobytes()) for unit, (count, sums) in self._changed.items()}
         aggregates.save_units(self._store, self._connection, self._number, packed)
         state = json.dumps({action: tally.to_dict() for action, tally in self._tallies.items()})
@@ -255,19 +271,35 @@ class _Change:
             tally.evidence.merge(health, times)
         self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": None})
 
-    def _contribution(self, impression: Impression, events: Iterable[Any]) -> Floats:
-        """Return clicks and preferences by pair for each action."""
-        found = np.zeros(self._shape)
+    def _contribution(self, impression: Impression, events: Iterable[Any], alone: "Floats | None") -> Floats:
+        """Return clicks, preferences by pair and a row of rates for each action; alone: what no click says."""
+        found = self._unclicked(alone)
         pinned = {position for position, _ in impression.pinned}
         for place, action in enumerate(self._definition.actions):
             clicked = {e.position for e in events if self._definition.counts(e.action, e.dwell, action)} - pinned
             if clicked:
+                outcome = infer(impression, positions=clicked)
                 found[place, 0] = len(clicked)
-                found[place, 1:] = pairs_of(infer(impression, positions=clicked).preferences)
+                found[place, 1 : self._end] = pairs_of(outcome.preferences)
+                if self._rated and outcome.alone is not None:
+                    found[place, self._end :] = on_grid(unit_row(outcome.alone))
+        return found
+
+    def _unclicked(self, alone: "Floats | None") -> Floats:
+        """Return what an impression without clicks contributes, which is not stored."""
+        found = np.zeros(self._shape)
+        if alone is not None:
+            found[:, self._end :] = on_grid(unit_row(alone))
         return found
 
     def _unpack(self, raw: bytes | None) -> Floats:
         return np.zeros(self._shape) if raw is None else np.frombuffer(raw, dtype=np.float64).reshape(self._shape)
+
+    def _unit_row(self, unit: tuple[int, Floats] | None, place: int) -> UnitRow | None:
+        if unit is None:
+            return None
+        row = unit[1][place]
+        return UnitRow(unit[0], int(row[0]), row[1 : self._end])
 
 
 def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:
@@ -281,7 +313,8 @@ def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:
 
 def _read_tallies(definition: Definition, state: str | None) -> dict[str, GroupedTally]:
     if not state:
-        return {action: GroupedTally(definition.rankers) for action in definition.actions}
+        rated = get_method(definition.method).propensity_kernel is not unknown_propensities
+        return {action: GroupedTally(definition.rankers, rated=rated) for action in definition.actions}
     read = json.loads(state)
     return {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
 
@@ -302,7 +335,3 @@ def trusted(data: dict[str, Any]) -> Impression:
         np.array(data["note"], dtype=np.int32),
         tuple(data["stat"]),
     )
-
-
-def _unit_row(unit: tuple[int, Floats] | None, place: int) -> UnitRow | None:
-    return None if unit is None else UnitRow(unit[0], int(unit[1][place, 0]), unit[1][place, 1:])

@@ -58,11 +58,18 @@ def read_row(raw: Any, unit: str | None) -> dict[str, Any]:
     return {
         **held,
         "documents": [_text(document) for document in held["shown"]],
+        "stat": _figures(raw.get("stat")),
         "impression_id": _name(raw, "impression_id"),
         "unit": None if unit is None else _name(raw, unit),
         "time": read_time(raw.get("timestamp")),
         "clicks": [_read_event({"document": e} if isinstance(e, str) else e) for e in events or ()],
     }
+
+
+def _figures(stat: Any) -> list[float]:
+    """Return the figures of a draw, none if they are not numbers: only rates need them."""
+    plain = isinstance(stat, list) and all(isinstance(x, int | float) and abs(x) < 1e300 for x in stat)
+    return [float(x) for x in stat] if plain else []
 
 
 def read_click(raw: Any) -> dict[str, Any]:

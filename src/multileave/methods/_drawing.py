@@ -7,6 +7,7 @@ with one block of scratch for each type of number, which this file divides.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from multileave.kernels import Kernel, kernel
+from multileave.methods._unstated import weigh_nothing
 from multileave.numbering import number_documents, rank_documents, table_size
 
 if TYPE_CHECKING:
@@ -18,11 +19,17 @@ def draw(*arguments: Any) -> int:
     return 0
 
 
+def weigh(*arguments: Any) -> int:
+    """Stand for a method's weigh kernel in `draw_list`."""
+    return 0
+
+
 class DrawPlan(NamedTuple):
     """What drawing a list takes: everything that depends on sizes and not on documents.
 
     depth: how many ranks are numbered. read: how many are read. length: of a drawn list, at most.
     tables: the sizes of the two hash tables. longs, integers, floats: the sizes of the scratch blocks.
+    figures: of the floats, how many are the draw's `stat`.
     """
 
     draw: Kernel
@@ -33,37 +40,44 @@ class DrawPlan(NamedTuple):
     longs: int
     integers: int
     floats: int
+    figures: int
 
 
-def plan_draw(method: "Method", rankers: int, longest: int, k: int) -> DrawPlan:
-    """Return what a method needs to draw a list of k documents from rankings of at most `longest`."""
+def plan_draw(method: "Method", rankers: int, longest: int, k: int, weighed: bool) -> DrawPlan:
+    """Return what a method needs to draw a list of k documents from rankings of at most `longest`.
+
+    weighed: also compute the propensities of what is shown, if the method has a weigh kernel.
+    """
     length = k + method.beyond()
     depth = min(method.read_depth(k, longest), longest)
     most = rankers * depth
     tables = table_size(most), table_size(longest)
     numbered = most * rankers if method.draw_reads_ranks else 0
     integers, floats = method.workspace(rankers, most, k)
+    figures = max(2, k) if weighed else 2
     return DrawPlan(
-        draw=draw_list.bind(draw=method.draw_kernel),
+        draw=draw_list.bind(draw=method.draw_kernel, weigh=method.weigh_kernel if weighed else weigh_nothing),
         depth=depth,
         read=longest if method.keeps_ranks or method.draw_reads_ranks else depth,
         length=length,
         tables=tables,
         longs=length + most + tables[1],
         integers=most + depth + length + tables[0] + numbered + integers,
-        floats=2 + floats,
+        floats=figures + floats,
+        figures=figures,
     )
 
 
 @kernel
-def draw_list(ids, lengths, k, depth, tables, reads_ranks, params, rng, note, ranks, longs, work_i, work_f):  # type: ignore[no-untyped-def]
+def draw_list(ids, lengths, k, depth, tables, figures, reads_ranks, params, rng, note, ranks, longs, work_i, work_f):  # type: ignore[no-untyped-def]
     """Draw a list from rankings; return the number of drawn documents m, or -1 - r if ranking r repeats one.
 
     ids i8[R, n]: the rankings, or the part of them that is read, of `lengths`. depth: how many ranks are numbered.
     reads_ranks: whether the draw reads the ranks of all numbered documents.
     note i4[length], ranks i4[length, R], or i4[0, R] if they are not kept: out, the first m of each.
-    longs, work_i, work_f: out, the first m longs the drawn documents' ids and two floats the draw's `stat`; the
-        rest is scratch of the sizes in `DrawPlan`, the end of which is the method's `workspace`.
+    longs, work_i, work_f: out, the first m longs the drawn documents' ids and the first `figures` floats the draw's
+        `stat`; the rest is scratch of the sizes in `DrawPlan`, the end of which is the method's `workspace`. A method
+        that stores propensities has them in `stat`, whose first number is 0 if they are unknown.
     """
     rankers = len(lengths)
     length = len(note)
@@ -71,7 +85,7 @@ def draw_list(ids, lengths, k, depth, tables, reads_ranks, params, rng, note, ra
     drawn = longs[:length]
     documents = longs[length : length + most]
     slots = longs[length + most :]
-    stat = work_f[:2]
+    stat = work_f[:figures]
     stat[:] = 0.0
     note[:] = 0
     top = work_i[:most].reshape(depth, rankers).T
@@ -96,7 +110,8 @@ def draw_list(ids, lengths, k, depth, tables, reads_ranks, params, rng, note, ra
             return -1 - row
     m = 0
     if count > 0 and k > 0:
-        m = draw(top, entering, numbered, lengths, k, params, rng, shown, note, stat, work_i[at:], work_f[2:])
+        m = draw(top, entering, numbered, lengths, k, params, rng, shown, note, stat, work_i[at:], work_f[figures:])
+        weigh(top, entering, k, params, shown, min(k, m), stat, work_i[at:])
     for x in range(m):
         drawn[x] = documents[shown[x]]
     if keeps_ranks and reads_ranks:

@@ -2,12 +2,16 @@
 
 import operator
 from collections.abc import Hashable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from multileave.errors import ClicksError, RankingsError
 from multileave.methods.exact import Documents
+from multileave.outcome import Floats
+
+LARGEST = 1e15  # of a value: far beyond any revenue, and squared sums stay finite
 
 
 def position_of(shown: Documents, click: Hashable) -> int:
@@ -36,6 +40,20 @@ def checked_position(shown: Documents, position: Any) -> int:
             "Pass integers, counted from 0."
         )
     return found
+
+
+def earned_values(shown: Documents, values: Mapping[Hashable, Any]) -> Floats:
+    """Return what each shown document earned; raise an error for another document, or for what is not a number."""
+    if not isinstance(values, Mapping):
+        raise ClicksError(
+            f"values is a {type(values).__name__}; expected shown documents mapped to numbers, such as {{'d3': 19.9}}."
+        )
+    earned = np.zeros(len(shown))
+    for document, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) <= LARGEST:
+            raise ClicksError(f"The value of document {document!r} is {value!r}; expected a finite number.")
+        earned[position_of(shown, document)] = float(value)
+    return earned
 
 
 def page_size(k: Any) -> int:

@@ -14,6 +14,11 @@ A method is an immutable value in one file: its parameters, the facts about it, 
         observed, expected f8[R]     out, zeroed: what was drawn for each ranker, and what was expected given the
                                      rankings, in the first place or, if `every`, in all `visible` places
         work_f f8[visible + 2]       scratch
+    weigh(top, entering, k, params, shown, visible, out, work_i) -> whether propensities are known
+        out f8[k]          out: as of `propensity`, for methods that cannot tell from the impression; kept as its stat
+    propensity(ranks, lengths, note, stat, visible, params, out, work_f) -> whether they are known
+        out f8[visible]    out: the probability, given the rankings, that each shown document is shown at its rank
+        work_f f8[visible + 2]       scratch
 
 Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are visible. Ranks are
 1-based, ABSENT for a document that a ranker did not return. If the class gives a number as `reads_below`, credit may be
@@ -30,10 +35,12 @@ import numpy as np
 
 from multileave.errors import ImpressionError, MethodError, nearest
 from multileave.impression import Impression, Ints
-from multileave.kernels import Kernel, as_kernel, kernel
+from multileave.kernels import Kernel, as_kernel
+from multileave.methods._alone import alone, propensities
 from multileave.methods._drawing import DrawPlan, plan_draw
-from multileave.methods._page import checked_position, page_size, position_of, read_pins
+from multileave.methods._page import checked_position, earned_values, page_size, position_of, read_pins
 from multileave.methods._parameters import parse_spec, spell
+from multileave.methods._unstated import expect_nothing, unknown_propensities, weigh_nothing
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
 from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
@@ -43,22 +50,18 @@ RECOMMENDED = "recommended"  # what `get_method` calls the one method with that 
 NO_NOTE: Ints = np.zeros(0, dtype=np.int32)  # of all impressions of methods that keep none
 
 
-@kernel
-def expect_nothing(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]
-    """Expect nothing: the balance of a method that does not say what is expected."""
-    return 0
-
-
 @dataclass(frozen=True)
 class Method:
     """A way to combine rankings into one list and to infer preferences from clicks on it.
 
     A subclass is a frozen dataclass whose fields are the method's parameters. It states the facts about itself in the
-    class variables below, gives `draw_kernel`, `credit_kernel` and, for the balance checks, `balance_kernel`. To be
-    judged exactly by `multileave.theory` it has a definition:
+    class variables below, gives `draw_kernel`, `credit_kernel` and, for the balance checks, `balance_kernel`; for
+    estimates of what each ranker earns alone, `propensity_kernel`. To be judged exactly by `multileave.theory` it has a
+    definition:
 
         lists(rankings, k)   yields (drawn documents, note, probability as a Fraction)
         score(rankings, drawn, note, clicks, k)   the exact credits, or the matrix, for clicked positions
+        propensity(rankings, document, rank, k)   the exact probability that the document is shown at the rank
 
     considerate: no document is shown above the best rank that any ranker gives it.
     unbiased_lists: "any" lists, "k" for lists of k documents or more, "" if the method is biased.
@@ -90,6 +93,8 @@ class Method:
     draw_kernel: ClassVar[Kernel]
     credit_kernel: ClassVar[Kernel]
     balance_kernel: ClassVar[Kernel] = expect_nothing
+    weigh_kernel: ClassVar[Kernel] = weigh_nothing
+    propensity_kernel: ClassVar[Kernel] = unknown_propensities
 
     @property
     def pareto(self) -> Pareto:
@@ -162,7 +167,7 @@ class Method:
         return spell(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
 
     @functools.cached_property
-    def _plan(self) -> Callable[[int, int, int], DrawPlan]:
+    def _plan(self) -> Callable[[int, int, int, bool], DrawPlan]:
         """`plan_draw` for this method, cached for recent sizes."""
         return functools.lru_cache(1024)(functools.partial(plan_draw, self))
 
@@ -186,6 +191,7 @@ class Method:
         *,
         seed: Seed = None,
         pinned: Mapping[int, Hashable] | None = None,
+        propensities: bool = False,
     ) -> Impression:
         """Draw one list of at most k documents to show to a user.
 
@@ -196,6 +202,8 @@ class Method:
             None draws a new one.
         pinned: documents to keep at positions, counted from 0. They use up slots of the k, and take no part in the
             draw and in inference.
+        propensities: keep the propensities of what is shown, which rpm needs to estimate what each ranker earns alone;
+            ppm, dpm and opm can tell them from any impression. Costs microseconds, and only up to six rankers.
 
         >>> from multileave import TeamDraft
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
@@ -207,7 +215,7 @@ class Method:
         self.check_rankers(len(source.names))
         state = seed_state(seed)
         k = size - len(pins)
-        drawn, note, ranks, stat = self._draw(source, k, state)
+        drawn, note, ranks, stat = self._draw(source, k, state, propensities and self.weigh_kernel is not weigh_nothing)
         ids = source.decoded(drawn)
         shown = with_pins(ids[:k], pins, size) if pins else ids[:k]
         placed = tuple((shown.index(document), document) for document in pins.values())
@@ -216,21 +224,24 @@ class Method:
         )
         return found.among(source.asked, note_is_ranker=self.note_is_ranker) if source.asked else found
 
-    def _draw(self, source: Source, k: int, state: State) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
+    def _draw(self, source: Source, k: int, state: State, weighed: bool) -> tuple[Longs, Ints, Ints, tuple[float, ...]]:
         """Return the codes, notes and ranks of the drawn documents, and figures of the draw."""
-        made = self._plan(len(source.names), source.longest, k)
+        made = self._plan(len(source.names), source.longest, k, weighed)
         array = source.read(made.read)
         note = np.empty(made.length, dtype=np.int32)
         ranks = np.empty((made.length if self.keeps_ranks else 0, len(source.names)), dtype=np.int32)
         drawn = np.empty(made.longs, dtype=np.int64)
         stat = np.empty(made.floats)
         m = made.draw(
-            array, source.lengths, k, made.depth, made.tables, self.draw_reads_ranks, self.parameters, state, note,
-            ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
+            array, source.lengths, k, made.depth, made.tables, made.figures, self.draw_reads_ranks, self.parameters,
+            state, note, ranks, drawn, np.empty(made.integers, dtype=np.int32), stat,
         )  # fmt: skip
         if m < 0:
             raise source.repeat(-1 - m)
-        figures = tuple(stat[: self.keeps_stat].tolist()) if self.keeps_stat else ()
+        kept = self.keeps_stat
+        if weighed:
+            kept = min(k, m) if stat[0] > 0.0 else 0
+        figures = tuple(stat[:kept].tolist()) if kept else ()
         return drawn[:m], note[:m] if self.keeps_note else NO_NOTE, ranks[:m] if m < len(ranks) else ranks, figures
 
     def infer(self, impression: Impression, clicked: "np.ndarray[Any, np.dtype[np.uint8]]") -> Outcome:
@@ -270,6 +281,7 @@ def infer(
     *,
     positions: Iterable[int] = (),
     method: str | Method | None = None,
+    values: Mapping[Hashable, float] | None = None,
 ) -> Outcome:
     """Infer preferences between rankers from the clicks on an impression.
 
@@ -278,6 +290,8 @@ def infer(
     positions: positions of clicked documents, counted from 0, whatever the ids are.
     method: infer as this method would, if it can read lists of the method that drew the impression: those of ppm, dpm
         and opm are alike, and rpm reads a team draft whose impression holds ranks.
+    values: what shown documents earned, such as revenue by id. Rates (`Verdict.rates`) then add up these values instead
+        of clicks; preferences do not read them.
 
     Clicks on pinned documents count for no ranker; a document clicked twice counts once.
     """
@@ -287,10 +301,16 @@ def infer(
         clicked[position_of(shown, click)] = 1
     for position in positions:
         clicked[checked_position(shown, position)] = 1
+    earned: np.ndarray[Any, Any] = clicked if values is None else earned_values(shown, values)
     if impression.pinned:
-        clicked = np.delete(clicked, [position for position, _ in impression.pinned])
+        fixed = [position for position, _ in impression.pinned]
+        clicked, earned = np.delete(clicked, fixed), np.delete(earned, fixed)
     drawn = get_method(impression.method)
-    return (drawn if method is None else reader_of(drawn, get_method(method))).infer(impression, clicked)
+    found = (drawn if method is None else reader_of(drawn, get_method(method))).infer(impression, clicked)
+    return Outcome(found.rankers, found.kind, found.values, alone(drawn, impression, earned))
+
+
+Impression._propensities = lambda impression: propensities(get_method(impression.method), impression)
 
 
 def reader_of(drawn: Method, wanted: Method) -> Method:
@@ -315,7 +335,7 @@ def register(cls: M) -> M:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier() or name == RECOMMENDED:
         raise MethodError(f"{cls.__name__}.name is {name!r}; expected an identifier, such as 'ppm'.")
-    for step in ("draw_kernel", "credit_kernel", "balance_kernel"):
+    for step in ("draw_kernel", "credit_kernel", "balance_kernel", "weigh_kernel", "propensity_kernel"):
         function = inspect.getattr_static(cls, step, None)
         if isinstance(function, staticmethod):
             function = function.__func__

@@ -24,7 +24,7 @@ The paper permutes all documents; a page shows k. One more document is drawn and
 k + 1, and without it the guarantee for the best ranker is lost (``hidden=False``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,6 +39,7 @@ from multileave.random import below
 
 RULES = ("equation", "local", "all")
 DEPTHS = ("top", "linear", "none")
+LEAST_CHANCE = 1e-290  # below it, quotients of chances are no longer exact
 
 
 def choice_set(rankings: ExactRankings, x: int) -> Documents:
@@ -231,6 +232,24 @@ def expect_choices(ranks, lengths, note, visible, every, params, observed, expec
     return 1 if m > 0 else 0
 
 
+@kernel
+def choice_propensities(ranks, lengths, note, stat, visible, params, out, work_f):  # type: ignore[no-untyped-def]
+    """Fill in 1 / N_x times the chance that the document was not drawn from its best rank to x - 1."""
+    if min(len(ranks), len(note)) < visible:
+        return 0
+    stay = work_f[: visible + 1]
+    chances_to_stay(note, stay)
+    for x in range(visible):
+        best = np.int32(ABSENT)
+        for r in range(ranks.shape[1]):
+            best = min(best, ranks[x, r])
+        # Neither happens to a list that was drawn; the last does on pages of over a thousand documents.
+        if best > x + 1 or note[x] < 1 or stay[x] < LEAST_CHANCE:
+            return 0
+        out[x] = stay[x] / stay[best - 1] / note[x]
+    return 1
+
+
 @dataclass(frozen=True)
 class ChoiceMethod(Method):
     """A method that draws uniformly from the choice sets, with one hidden document."""
@@ -242,6 +261,7 @@ class ChoiceMethod(Method):
     draw_kernel = draw_choices
     credit_kernel = credit_pairs
     balance_kernel = expect_choices
+    propensity_kernel = choice_propensities
 
     def beyond(self) -> int:
         """One document is hidden: without it a ranker that is better only at rank k would not be found."""
@@ -263,6 +283,14 @@ class ChoiceMethod(Method):
                 yield from extend((*drawn, document), (*note, len(left)), probability / len(left))
 
         return extend((), (), Fraction(1))
+
+    def propensity(self, rankings: ExactRankings, document: Hashable, rank: int, k: int) -> Fraction:
+        """Return the probability that a document is drawn at a rank: not before, and then as one of N_x choices."""
+        best = min(rank_in(ranking, document) for ranking in rankings)
+        choices = len(choice_set(rankings, rank)) - rank + 1
+        if best > rank or choices < 1:
+            return Fraction(0)
+        return chance_to_wait(rankings, int(best), rank) / choices
 
 
 @register

@@ -19,7 +19,7 @@ round exchanged are equally likely. That is all the proofs need (docs/theory.md)
 documents cancel, and if n dominates m, every pair favours n or is even.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, permutations
@@ -29,24 +29,14 @@ import numpy as np
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_integer
+from multileave.methods._round_propensities import is_copy, stored_propensities, weigh_rounds
+from multileave.methods._unstated import unknown_propensities
 from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged, rank_in
 from multileave.methods.team_draft import TeamDraft, draw_teams, expect_teams
 from multileave.random import below
 
 MOST = 2**20  # of either parameter, far beyond what makes a difference
-
-
-@kernel
-def is_copy(top, ranker):  # type: ignore[no-untyped-def]
-    """Return whether an earlier ranker has the same documents in the same order."""
-    for other in range(ranker):
-        x = 0
-        while x < top.shape[1] and top[other, x] == top[ranker, x]:
-            x += 1
-        if x == top.shape[1]:
-            return True
-    return False
 
 
 @kernel
@@ -207,6 +197,8 @@ class RoundPreference(Method):
     draw_kernel = draw_rounds
     credit_kernel = credit_rounds
     balance_kernel = expect_leads
+    weigh_kernel = weigh_rounds
+    propensity_kernel = stored_propensities
 
     group: int = 4
     lead: int = 32
@@ -233,8 +225,8 @@ class RoundPreference(Method):
         return k + 1
 
     def workspace(self, rankers: int, documents: int, k: int) -> tuple[int, int]:
-        """Return room for the draw, and for the heights of drawn documents with the sums over pairs."""
-        return max(3 * rankers + documents, (max(documents, k + 1) + rankers) * rankers), 1
+        """Return room for the draw, its propensities, and the heights of drawn documents with the sums over pairs."""
+        return max(5 * rankers + 2 * documents, (max(documents, k + 1) + rankers) * rankers), 1
 
     def rereads(self, drawn: Method) -> Method | None:
         """Inference reads rounds, and pairs of team drafts that can be exchanged."""
@@ -274,6 +266,37 @@ class RoundPreference(Method):
                         yield *rest, probability * chance / len(groups)  # type: ignore[misc]
 
         return merged(draw())
+
+    def propensity(self, rankings: ExactRankings, document: Hashable, rank: int, k: int) -> Fraction:
+        """Return the probability that a document is shown at a rank, over all groups and leads.
+
+        Which documents a round holds is fixed by the group and the start, and their order is random: each document of a
+        round of s is at each of its s ranks with probability 1 / s.
+        """
+        pages = tuple(dict.fromkeys(tuple(ranking[: k + 1]) for ranking in rankings))
+        groups = list(combinations(pages, min(self.group, len(pages))))
+        leading = Fraction(1, self.lead) if self.lead and k > 1 else Fraction(0)
+
+        def course(members: ExactRankings, drawn: Documents) -> Fraction:
+            if rank <= len(drawn):
+                return Fraction(drawn[rank - 1] == document)
+            while True:
+                left = [[one for one in page if one not in drawn] for page in members]
+                nominated = tuple(dict.fromkeys(documents[0] for documents in left if documents))
+                if not nominated and members == pages:
+                    return Fraction(0)
+                if len(drawn) < rank <= len(drawn) + len(nominated):
+                    return Fraction(document in nominated, len(nominated))
+                members = members if nominated else pages
+                drawn += nominated
+
+        chance = Fraction(0)
+        for members in groups:
+            chance += (1 - leading) * course(members, ())
+            for leader in members if leading else ():
+                for first in range(1, k):
+                    chance += leading / (len(members) * (k - 1)) * course(members, leader[:first])
+        return chance / len(groups)
 
     def score(
         self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int
@@ -350,6 +373,7 @@ class TeamExchange(RoundPreference):
     draw_kernel = draw_teams
     credit_kernel = credit_drafts
     balance_kernel = expect_teams
+    propensity_kernel = unknown_propensities
 
     def beyond(self) -> int:
         """A team draft hides nothing."""

@@ -8,9 +8,10 @@ What all rankers agree on at the top carries no preference, so the common prefix
 in the paper's experiments); ``prefix="drafted"`` drafts it as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import permutations
 
 from multileave.kernels import kernel
@@ -20,14 +21,19 @@ from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, No
 from multileave.random import below
 
 
+def common_prefix(rankings: ExactRankings, k: int) -> Documents:
+    """Return the first documents, at most k, on which all rankers agree."""
+    prefix: Documents = ()
+    for column in zip(*rankings, strict=False):
+        if len(prefix) == k or any(document != column[0] for document in column):
+            break
+        prefix += (column[0],)
+    return prefix
+
+
 def team_draft_lists(rankings: ExactRankings, k: int, *, neutral: bool) -> Lists:
     """Yield every (list, teams, probability) of a team draft; teams are ranker positions, -1 for none."""
-    prefix: Documents = ()
-    if neutral:
-        for column in zip(*rankings, strict=False):
-            if len(prefix) == k or any(document != column[0] for document in column):
-                break
-            prefix += (column[0],)
+    prefix = common_prefix(rankings, k) if neutral else ()
     orders = list(permutations(range(len(rankings))))
 
     def draft(drawn: Documents, teams: Note, waiting: Sequence[int]) -> Lists:
@@ -169,6 +175,28 @@ class TeamDraft(Method):
     def lists(self, rankings: ExactRankings, k: int) -> Lists:
         """Yield every (list, teams, probability)."""
         return team_draft_lists(rankings, k, neutral=self.prefix == "neutral")
+
+    def propensity(self, rankings: ExactRankings, document: Hashable, rank: int, k: int) -> Fraction:
+        """Return the probability that a document is shown at a rank: rounds depend only on the set drafted before."""
+        orders = list(permutations(range(len(rankings))))
+
+        @cache
+        def chance(drafted: frozenset[Hashable]) -> Fraction:
+            total = Fraction(0)
+            for order in orders:
+                picks: list[Hashable] = []
+                for ranker in order:
+                    left = [one for one in rankings[ranker] if one not in drafted and one not in picks]
+                    picks += left[:1]
+                    if len(drafted) + len(picks) == rank:
+                        total += picks[-1] == document
+                        break
+                else:
+                    total += chance(drafted.union(picks)) if picks else 0
+            return total / len(orders)
+
+        prefix = common_prefix(rankings, k) if self.prefix == "neutral" else ()
+        return Fraction(prefix[rank - 1] == document) if rank <= len(prefix) else chance(frozenset(prefix))
 
     def score(self, rankings: ExactRankings, drawn: Documents, note: Note, clicks: Clicks, k: int) -> list[Fraction]:
         """Return the number of clicks on each ranker's team."""

@@ -54,6 +54,7 @@ def replay(
     whole_pages: bool = True,
     other: OtherFormat | None = None,
     method: str | Method | None = None,
+    rates: bool = True,
 ) -> Replay:
     """Infer a log of impressions; return a tally and a verdict for each comparison and action.
 
@@ -76,8 +77,11 @@ def replay(
     other: how to read JSON lines of another format.
     method: infer as this method would, if it can read the lists in the log: ppm, dpm and opm read each other's
         lists, and rpm reads team drafts whose rows hold ranks.
+    rates: whether to estimate what each ranker would earn alone, if the method has propensities.
     """
-    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method, whole_pages=whole_pages)
+    settings = Settings.checked(
+        actions, dwell, window, unit=unit, cap=cap, method=method, whole_pages=whole_pages, rates=rates
+    )
     threads = workers or os.cpu_count() or 1
     files = find_files(paths, filesystem)
     separate = None if clicks is None else find_files(clicks, filesystem)

@@ -41,6 +41,7 @@ class Settings:
         cap: int | None,
         method: str | Method | None = None,
         whole_pages: bool = True,
+        rates: bool = True,
     ) -> "Settings":
         """Return the settings, or raise an error if one is invalid."""
         names = [actions] if isinstance(actions, str) else list(actions)
@@ -55,7 +56,7 @@ class Settings:
         if method is not None:
             get_method(method)
         micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
-        return cls(Actions(tuple(names), dwell, micro, whole_pages), unit, cap, method)
+        return cls(Actions(tuple(names), dwell, micro, whole_pages, rates), unit, cap, method)
 
 
 class Run:

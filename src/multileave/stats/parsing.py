@@ -49,6 +49,19 @@ def read_outcome(outcome: Outcome, rankers: tuple[str, ...]) -> tuple[Floats, bo
     return matrix[pair_positions(size)], True
 
 
+def read_alone(outcome: Outcome, rankers: tuple[str, ...]) -> "Floats | None":
+    """Return what an outcome says about each ranker's own page, (3, R), in the order of rankers; checked."""
+    if outcome.alone is None:
+        return None
+    alone = np.asarray(outcome.alone, dtype=np.float64)
+    if alone.shape != (3, len(rankers)) or not (np.abs(alone) <= LARGEST).all():
+        raise TallyError(
+            f"The outcome's `alone` has shape {alone.shape}, or is not finite; expected finite numbers of shape "
+            f"{(3, len(rankers))}. Use the outcome that `infer` returned."
+        )
+    return alone if outcome.rankers == rankers else alone[:, [outcome.rankers.index(name) for name in rankers]]
+
+
 def as_pairs(values: Floats, by_pair: bool) -> Floats:
     """Return what `read_outcome` returned as preferences by pair."""
     return values if by_pair else differences(values, TOLERANCE)

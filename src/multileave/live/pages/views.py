@@ -37,6 +37,8 @@ from multileave.live.pages.sessions import (
 from multileave.live.records import Look
 from multileave.live.scope import scope_of
 from multileave.methods import get_method
+from multileave.stats import Verdict
+from multileave.stats.rates.wording import counted, rate_words
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -274,14 +276,25 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         "refresh": REFRESH[found.status],
         "share": forms.texts_of(definition)["share"],
         "drawn": (),
+        "rates": None,
     }
     if verdict is not None:
         drawn = pairs.drawn_rankers(verdict, definition.control, most or pairs.MOST_DRAWN)
         values["drawn"] = drawn
         values["forest"] = pairs.forest_of(verdict, definition.control, drawn, per_day)
         values["matrix"] = pairs.matrix_of(verdict, drawn)
+        values["rates"] = rates_of(verdict, report.action, drawn)
         values["curves"] = pairs.curves_of(looks, verdict, definition.control, drawn)
     return values
+
+
+def rates_of(verdict: Verdict, action: str, drawn: Sequence[str]) -> dict[str, Any] | None:
+    """Return what each drawn ranker would earn alone, in words; None if that is not known."""
+    rates = verdict.rates
+    if rates is None:
+        return None
+    rows = [(name, rate_words(rates, rates[name], counted(action)), rates[name].significant) for name in drawn]
+    return {"rows": rows, "assumption": rates.assumption}
 
 
 def _form(

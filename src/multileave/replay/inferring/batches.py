@@ -61,7 +61,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions, *, se
         if absent.any():
             # Their health is in the sums of the other rows.
             pairs = _infer_present(batch, rows[absent], headers.known[number], actions)
-            some = replace(credits.some(absent), values=pairs, health=HealthCounts(rankers))
+            some = replace(credits.some(absent), values=pairs, health=HealthCounts(rankers), rates=None)
             found.groups.append((headers.by_pair(number), units.take(pa.array(rows[absent])), some))
             rows, credits = rows[~absent], credits.some(~absent)
         chosen = units if len(rows) == len(batch) else units.take(pa.array(rows))

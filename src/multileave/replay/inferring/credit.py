@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
+from multileave.methods._alone import add_earned, fill_surplus
 from multileave.outcome import ADDING, Floats
 from multileave.replay.inferring.events import FEW, Actions, Array, Events
 from multileave.replay.inferring.examining import Examined, examine_row, groups_of
+from multileave.replay.inferring.rates import BatchRates, add_rates, knows_rates
 from multileave.replay.reading.comparisons import Header
 from multileave.stats.tally.health_counts import HealthCounts
 
@@ -47,10 +49,17 @@ class Credits:
     reasons: Array  # uint8 (n,), into REASONS
     events: Array  # int64 (4,), by EVENTS
     health: HealthCounts
+    rates: BatchRates | None
 
     def some(self, rows: Array) -> "Credits":
         """Return those of some rows; counts over all rows stay."""
-        return replace(self, values=self.values[rows], clicks=self.clicks[rows], reasons=self.reasons[rows])
+        return replace(
+            self,
+            values=self.values[rows],
+            clicks=self.clicks[rows],
+            reasons=self.reasons[rows],
+            rates=None if self.rates is None else self.rates.some(rows),
+        )
 
 
 def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Events, actions: Actions) -> Credits:
@@ -59,7 +68,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
     matrix = method.outcome == "matrix"
     credits = method.outcome == "difference"  # kept as they are; for other kinds, preferences by pair
     width = rankers if credits else rankers * (rankers - 1) // 2
-    lists = [_integers(batch.column(name)) for name in ("lengths", "ranks", "note", "pinned")]
+    lists = [_flat(batch.column(name)) for name in ("lengths", "ranks", "note", "pinned")]
     most = min(max(int(np.diff(lists[1][0]).max(initial=0)) // rankers, int(np.diff(lists[2][0]).max(initial=0))),
                MOST_DRAWN)  # fmt: skip
     integers, floats = method.workspace(rankers, max(most, 1), max(most, 1))
@@ -70,11 +79,16 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         np.zeros(len(rows), dtype=np.uint8),
         np.zeros(len(EVENTS), dtype=np.int64),
         HealthCounts(rankers),
+        BatchRates.of(len(rows), number, rankers) if knows_rates(method, actions) else None,
     )
     examined = Examined(rankers)
+    rates = found.rates or BatchRates.of(0, number, rankers)
     values = np.zeros((rankers if matrix else 1, rankers))
     examine = examine_row.bind(balance=method.balance_kernel)
-    credit_rows.bind(credit=method.credit_kernel, add=ADDING[method.outcome], examine_row=examine)(
+    surplus = fill_surplus.bind(propensity=method.propensity_kernel)
+    credit_rows.bind(
+        credit=method.credit_kernel, add=ADDING[method.outcome], examine_row=examine, fill_surplus=surplus
+    )(
         rows,
         batch.column("k").to_numpy(),
         *lists,
@@ -100,13 +114,22 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
             np.empty((2, rankers)),
             np.empty(most + 2),
         ),
+        (
+            int(found.rates is not None),
+            _flat(batch.column("stat")),
+            rates.rows,
+            rates.pages,
+            rates.squares,
+            np.zeros((2, rankers)),
+            np.empty(2 * most + 2),
+        ),
         np.empty(integers, dtype=np.int32),
         np.empty(floats),
     )
     return replace(found, health=examined.health())
 
 
-def _integers(lists: pa.ListArray) -> tuple[Array, Array]:
+def _flat(lists: pa.ListArray) -> tuple[Array, Array]:
     return lists.offsets.to_numpy(), lists.values.to_numpy(zero_copy_only=False)
 
 
@@ -175,18 +198,20 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type:
 
 
 @kernel
-def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room, out, values, found, health, work_i, work_f):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room, out, values, found, health, rates, work_i, work_f):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     """Check rows, mark the clicked documents of each action, and compute their credits.
 
     lengths, ranks, note, pins: (offsets, values) of lists. events: see `Events`.
     reads: whether credit reads ranks and notes.
     out: one impression's credits; values: the same memory, (1, R) or (R, R). found: see `Credits`.
     health: the groups of units, whether clones mislead the method, whether to examine rows, and scratch for it.
+    rates: whether to estimate them, what is found (see `BatchRates`), and scratch for it.
     """
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
     offsets, positions, masks, codes, times, repeats = events
     unit_groups, clones, whole_pages, examined, balances, groups, sums, left = health
+    wanted, stat, rate_rows, pages, squares, page_room, chance_room = rates
     rankers = drawn.shape[1]
     for place in range(len(rows)):
         row = rows[place]
@@ -216,6 +241,15 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         fixed = pins[1][pins[0][row] : pins[0][row + 1]]
         notes = note[1][note[0][row] : note[0][row + 1]]
         sizes = lengths[1][lengths[0][row] : lengths[0][row + 1]]
+        visible = page - len(fixed)
+        chances = chance_room[: max(visible, 0)]
+        known = 0
+        if wanted and reason == 0:
+            known = fill_surplus(
+                drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers], sizes, notes,
+                stat[1][stat[0][row] : stat[0][row + 1]], visible, k[row], params,
+                chances, page_room[0], page_room[1], chance_room[visible:],
+            )  # fmt: skip
         for action in range(credits.shape[1]):
             bit = np.uint32(1) << np.uint32(action)
             if used & bit == 0:
@@ -237,6 +271,9 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
             if number == 0:
                 continue
             clicks[place, action] = number
+            if known:
+                start = action * rankers
+                add_earned(drawn, visible, chances, clicked, rate_rows[place, start : start + rankers])
             values[:] = 0.0
             credit(
                 drawn[: reads[0] * m], sizes, notes[: reads[1] * m], clicked[:m], k[row], params, out, work_i, work_f
@@ -262,6 +299,8 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
                         kept[pair] = total[n, other]
                         pair += 1
         reasons[place] = reason
+        if known and reason == 0:
+            add_rates(rate_rows[place], page_room, pages, squares)
         if reason == 0 and whole_pages:
             kept_ranks = drawn[: (ranks[0][row + 1] - ranks[0][row]) // rankers]
             examine_row(

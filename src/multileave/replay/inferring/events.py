@@ -21,12 +21,14 @@ class Actions:
         least `dwell` seconds on the document.
     window: how long after its impression an event counts, in microseconds; None for any time.
     whole_pages: whether impressions hold all that was shown, so that exposure balance can be checked.
+    rates: whether to estimate what each ranker would earn alone; needs whole pages.
     """
 
     names: tuple[str, ...] = ("click",)
     dwell: float = 30.0
     window: int | None = None
     whole_pages: bool = True
+    rates: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import Credits
+from multileave.replay.inferring.rates import RatesByUnit
 from multileave.stats import Tally
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds
@@ -37,6 +38,7 @@ class UnitSums:
         self._end = 1 + (self.pairs if by_pair else len(rankers))
         self._width = self._end + (0 if cap is None else self.pairs)
         self._squares = np.zeros((actions, self.pairs))
+        self._rates = RatesByUnit(len(rankers), actions)
         self._forget()
         # Impressions without a unit: sums, squares, wins and losses by pair.
         self._singles = np.zeros((4, actions, self.pairs))
@@ -65,18 +67,21 @@ class UnitSums:
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         places = numbers[starts]
         self._counts[places] += np.add.reduceat(counts, starts)
-        self._sums[places] += np.add.reduceat(sums.reshape(-1, *self._sums.shape[1:]), starts)
+        added = np.add.reduceat(sums.reshape(len(units), -1), starts)
+        self._sums[places] += added[:, : -self._rates.width].reshape(-1, *self._sums.shape[1:])
+        self._rates.rows[places] += added[:, -self._rates.width :]
 
     def take_units(self) -> tuple[pa.StringArray, Array, Floats]:
         """Return the ids, impressions and sums of all units and forget them; what is not kept by unit stays."""
-        taken = self._units()
+        ids, counts, sums = self._units()
+        taken = np.hstack([sums.reshape(len(ids), self.actions * self._width), self._rates.rows[: len(ids)]])
         self._forget()
-        return taken
+        return ids, counts, taken
 
     @property
     def size(self) -> int:
         """Bytes that the sums take, at most."""
-        return 8 * (len(self._ids) + self._waiting_rows) * (1 + self.actions * self._width)
+        return 8 * (len(self._ids) + self._waiting_rows) * (1 + self.actions * self._width + self._rates.width)
 
     def tally(self, action: int) -> tuple[Tally, int]:
         """Return the tally of one action, and how many units were left out for more impressions than the cap.
@@ -87,9 +92,10 @@ class UnitSums:
         # The tally owns its arrays; of the sums, no other action has the same columns.
         counts, sums, squares = counts.copy(), sums[:, action], self._squares[action]
         units: Sequence[str] | PackedIds = _packed(ids)
+        kept: Any = slice(len(ids))
         if self.cap is not None:
-            kept = counts <= self.cap
-            units, counts, sums = ids.filter(pa.array(kept)).to_pylist(), counts[kept], sums[kept]
+            kept = np.flatnonzero(counts <= self.cap)
+            units, counts, sums = ids.take(pa.array(kept)).to_pylist(), counts[kept], sums[kept]
             squares = sums[:, self._end :].sum(axis=0)
         tally = Tally.from_sums(
             self.rankers,
@@ -99,11 +105,12 @@ class UnitSums:
             squares,
             sums_of="pairs" if self.by_pair else "credits",
             clicks=sums[:, 0].astype(np.int64),
+            rates=self._rates.by_unit(action, kept),
         )
         return tally.merge(self._singles_tally(action)), len(ids) - len(units)
 
     def _singles_tally(self, action: int) -> Tally:
-        """Return the tally of impressions without a unit, with the health of all impressions."""
+        """Return the tally of impressions without a unit, with the health and the other sums of all impressions."""
         sums, squares, wins, losses = self._singles[:, action]
         data = Tally(self.rankers).to_dict()
         data["single"].update(
@@ -114,6 +121,7 @@ class UnitSums:
             wins=wins.astype(np.int64).tolist(),
             losses=losses.astype(np.int64).tolist(),
         )
+        data["rates"] = self._rates.others(action).to_dict(0)
         tally = Tally.from_dict(data)
         tally.evidence.merge(self._health)
         tally.evidence.clicks_known = self._impressions
@@ -130,6 +138,7 @@ class UnitSums:
         self._waiting_rows = 0
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums = np.zeros((0, self.actions, self._width))
+        self._rates.rows = np.zeros((0, self._rates.width))
 
     def _add_waiting(self) -> None:
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
@@ -139,6 +148,8 @@ class UnitSums:
                 numbers, credits.values, credits.clicks, self._counts, self._sums, self._squares,
                 self._singles, self._single_clicks, np.empty(self.pairs), self.by_pair, self.cap is not None,
             )  # fmt: skip
+            if credits.rates is not None:
+                self._rates.add(numbers, credits.rates)
 
     def _number(self, arrays: Sequence[pa.StringArray]) -> list[Array]:
         """Return the number of each id, -1 for null, and make room for the sums of new ones."""
@@ -151,7 +162,9 @@ class UnitSums:
         numbers = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in coded])[known:]
         del ids, coded
         pa.default_memory_pool().release_unused()  # what the hash table took
-        self._counts, self._sums = (_with_room(array, len(self._ids)) for array in (self._counts, self._sums))
+        self._counts, self._sums, self._rates.rows = (
+            _with_room(array, len(self._ids)) for array in (self._counts, self._sums, self._rates.rows)
+        )
         return np.split(numbers, np.cumsum([len(units) for units in arrays])[:-1])
 
 

@@ -19,6 +19,7 @@ from multileave.replay.reading.comparisons import Headers
 
 NEEDED = ("version", "method", "rankers", "k", "pinned", "lengths", "ranks", "note")
 INTS = pa.list_(pa.int32())
+FLOATS = pa.list_(pa.float64())
 EVENT_FIELDS = [pa.field("time", pa.int64()) if field.name == "timestamp" else field for field in EVENT]
 CLICK_ROWS = pa.schema([pa.field("impression_id", pa.string()), *EVENT_FIELDS])
 
@@ -34,6 +35,7 @@ PREPARED = pa.schema(
         ("lengths", INTS),
         ("ranks", INTS),
         ("note", INTS),
+        ("stat", FLOATS),
         ("pinned", INTS),
         ("documents", pa.list_(pa.string())),
         ("clicks", pa.list_(pa.struct(EVENT_FIELDS))),
@@ -145,6 +147,7 @@ def _by_columns(raw: pa.RecordBatch, numbers: Any, unit: str | None, headers: He
         "time": _column(raw, "timestamp", TIME).cast(pa.int64()),
         "header": _headers(raw, headers),
         "documents": _documents(raw),
+        "stat": _stat(raw),
         "clicks": _clicks(raw.column("clicks")) if "clicks" in names else _no_clicks(size),
         "row": pa.array(numbers),
     }
@@ -243,6 +246,16 @@ def _headers(raw: pa.RecordBatch, headers: Headers) -> pa.Int32Array:
     for row, (code, end, size) in enumerate(zip(codes.tolist(), ends.tolist(), sizes.tolist(), strict=True)):
         found[row] = headers.number(methods[code], tuple(names[c] for c in flat_codes[end - size : end].tolist()))
     return pa.array(found)
+
+
+def _stat(raw: pa.RecordBatch) -> pa.ListArray:
+    """Return the figures of the draws; logs may lack them, and inference needs them only for rates."""
+    if "stat" not in raw.schema.names or not fits(raw.column("stat").type, FLOATS):
+        return pa.ListArray.from_arrays(np.zeros(len(raw) + 1, dtype=np.int32), pa.nulls(0, pa.float64()))
+    column = raw.column("stat").cast(FLOATS)
+    if column.null_count or column.values.null_count:
+        raise DoesNotFit
+    return column
 
 
 def _documents(raw: pa.RecordBatch) -> pa.ListArray:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-LOG = (*NEEDED, "impression_id", "timestamp", "shown", "hidden", "ids", "clicks")
+LOG = (*NEEDED, "stat", "impression_id", "timestamp", "shown", "hidden", "ids", "clicks")
 EVENT = [field.name for field in EVENT_FIELDS]
 
 
@@ -63,18 +63,19 @@ def replay(
     partitions: int | None = None,
     setup: Callable[[], None] | None = None,
     method: str | None = None,
+    rates: bool = True,
 ) -> Replay:
     """Infer a log in DataFrames; return what `multileave.replay.replay` returns for the same log.
 
     impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no separate clicks; or the result of `read_log`.
     clicks: rows of `CLICKS`; they may be late, repeated and in any order.
-    unit, actions, dwell, window, cap, check_ids, method: as in the local engine.
+    unit, actions, dwell, window, cap, check_ids, method, rates: as in the local engine.
     filter: a condition on the columns of impressions; rows for which it is false or null are left out.
     quarantine: a folder for the rows that cannot be inferred, overwritten; all executors must reach it.
     partitions: over how many to spread the units; by default spark.sql.shuffle.partitions, fewer for a small log.
     setup: called first in every task, for example to register your own methods.
     """
-    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method)
+    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method, rates=rates)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, unit, filter)
         # Separate clicks belong to rows that are filtered out, too.

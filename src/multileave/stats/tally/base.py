@@ -10,6 +10,7 @@ from multileave.errors import TallyError
 from multileave.outcome import TOLERANCE, Floats
 from multileave.stats.intervals.moments import Ints, Moments
 from multileave.stats.parsing import checked_rankers
+from multileave.stats.rates.sums import RateSums
 from multileave.stats.tally.grouped_sums import GroupedSums
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import Units
@@ -49,6 +50,10 @@ class BaseTally(ABC):
     @abstractmethod
     def squared_preferences(self) -> Floats:
         """Return the sum over impressions of the squared preference, (P,)."""
+
+    @abstractmethod
+    def rate_sums(self) -> RateSums:
+        """Return the sums from which it follows what each ranker would earn alone."""
 
     @abstractmethod
     def activity(self) -> "tuple[np.ndarray[Any, Any], Ints]":

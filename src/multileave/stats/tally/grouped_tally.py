@@ -11,6 +11,7 @@ import numpy as np
 
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Ints, pair_positions
+from multileave.stats.rates.sums import RateSums
 from multileave.stats.tally.base import BaseTally
 from multileave.stats.tally.grouped_sums import Group
 from multileave.stats.tally.health_counts import HealthCounts
@@ -25,7 +26,12 @@ ZERO = 2.0**-30
 
 def pairs_of(preferences: Floats) -> Floats:
     """Return an (R, R) matrix of preferences by pair, (P,), rounded so that sums can be undone exactly."""
-    found: Floats = np.round(preferences[pair_positions(len(preferences))] / GRID) * GRID
+    return on_grid(preferences[pair_positions(len(preferences))])
+
+
+def on_grid(values: Floats) -> Floats:
+    """Return values rounded so that sums can be undone exactly."""
+    found: Floats = np.round(values / GRID) * GRID
     return found
 
 
@@ -42,11 +48,13 @@ class GroupedTally(BaseTally):
 
     squares: float (P,), the sum over impressions of the squared preference; the caller adds to it.
     evidence: counts from which the health of the data is read; the caller adds to them.
+    rates: what each ranker earned alone, None if that is not known; the caller adds what is not by unit.
     """
 
-    def __init__(self, rankers: Sequence[str]) -> None:
+    def __init__(self, rankers: Sequence[str], *, rated: bool = True) -> None:
         super().__init__(rankers, zero=ZERO)
         self.squares = np.zeros(self.pairs)
+        self.rates = RateSums(len(self.rankers)) if rated else None
         self._clicks: dict[int, int] = {}  # how many units have that many clicks
 
     @property
@@ -64,9 +72,19 @@ class GroupedTally(BaseTally):
             if not self._clicks[row.clicks]:
                 del self._clicks[row.clicks]
 
+    def change_rates(self, before: "Floats | None", after: "Floats | None") -> None:
+        """Replace a unit's old row of `RateSums`, None if it is new, by its new one, None if it is gone."""
+        for row, times in ((before, -1), (after, 1)):
+            if self.rates is not None and row is not None:
+                self.rates.add_units(row[None], times)
+
     def squared_preferences(self) -> Floats:
         """Return `squares`."""
         return self.squares
+
+    def rate_sums(self) -> RateSums:
+        """Return `rates`, empty if they are not known."""
+        return RateSums(len(self.rankers)) if self.rates is None else self.rates
 
     def activity(self) -> "tuple[np.ndarray[Any, Any], Ints]":
         """Return levels of activity (clicks, or impressions if nobody clicked), and how many units have each."""
@@ -90,12 +108,15 @@ class GroupedTally(BaseTally):
             "groups": [[n, g.units, g.sums.tolist(), g.squares.tolist()] for n, g in sorted(grouped.groups.items())],
             "clicks": [[clicks, units] for clicks, units in sorted(self._clicks.items())],
             "evidence": self.evidence.to_dict(),
+            **({} if self.rates is None else {"rates": self.rates.to_dict()}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "GroupedTally":
-        """Return the tally that `to_dict` wrote."""
-        tally = cls(data["rankers"])
+        """Return the tally that `to_dict` wrote; if it has no rates, earlier versions wrote it, and it stays so."""
+        tally = cls(data["rankers"], rated="rates" in data)
+        if tally.rates is not None:
+            tally.rates = RateSums.from_dict(data["rates"], len(tally.rankers))
         tally.squares = np.array(data["squares"], dtype=np.float64)
         tally._grouped.wins = np.array(data["wins"], dtype=np.int64)
         tally._grouped.losses = np.array(data["losses"], dtype=np.int64)

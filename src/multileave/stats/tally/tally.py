@@ -13,7 +13,17 @@ from multileave.errors import TallyError
 from multileave.impression import Impression
 from multileave.outcome import Floats, Outcome
 from multileave.stats.intervals.moments import Ints, pair_positions, reordered_pairs
-from multileave.stats.parsing import as_pairs, checked_count, other_rankers, plain_unit, read_outcome, written_tally
+from multileave.stats.parsing import (
+    as_pairs,
+    checked_count,
+    other_rankers,
+    plain_unit,
+    read_alone,
+    read_outcome,
+    written_tally,
+)
+from multileave.stats.rates.sums import RateSums
+from multileave.stats.rates.unit_rates import UnitRates
 from multileave.stats.tally.base import BaseTally
 from multileave.stats.tally.grouped_sums import Group
 from multileave.stats.tally.health_counts import HealthCounts
@@ -23,6 +33,7 @@ from multileave.stats.verdict.verdict import Verdict
 from multileave.written import Written
 
 if TYPE_CHECKING:
+    from multileave.stats.rates.records import Rates
     from multileave.stats.verdict.strengths import Strengths
 
 FORMAT_VERSION = 1
@@ -53,6 +64,7 @@ class Tally(BaseTally):
         super().__init__(rankers)
         self._squares = np.zeros(self.pairs)  # of the preferences of impressions that have a unit
         self._single_clicks = 0  # of the impressions without a unit, which are all that is grouped
+        self._rates = UnitRates(len(self._rankers))
 
     @property
     def preferences(self) -> Floats:
@@ -77,6 +89,7 @@ class Tally(BaseTally):
         checks of the verdict.
         """
         values, by_pair = read_outcome(outcome, self._rankers)
+        alone = read_alone(outcome, self._rankers)
         count = 0 if clicks is None else checked_count("clicks", clicks)
         if unit is not None and self._units.find(unit) is None:
             plain_unit(unit)
@@ -87,12 +100,16 @@ class Tally(BaseTally):
         if unit is None:
             self._grouped.add(1, as_pairs(values, by_pair))
             self._single_clicks += count
+            if alone is not None:
+                self._rates.add(alone, None)
             return
         if values.any():
             first, second = pair_positions(len(self._rankers))
             pairs = values if by_pair else values[first] - values[second]
             self._squares += pairs * pairs
         self._units.add(unit, values, by_pair=by_pair, clicks=count)
+        if alone is not None:
+            self._rates.add(alone, self._units.find(unit))
 
     def add_fallback(self, missing: Collection[str]) -> None:
         """Count an impression for which some rankers returned nothing, for the health checks only.
@@ -125,6 +142,7 @@ class Tally(BaseTally):
                 f"Unit {unit!r} is not in the tally, so none of its impressions can be replaced. Add its old outcome "
                 "first, and pass the unit it was added with."
             )
+        self._rates.replace(read_alone(old, self._rankers), read_alone(new, self._rankers), row)
         if clicks is not None:
             self.evidence.change_clicks(*counted)
         out, into = as_pairs(*before), as_pairs(*after)
@@ -146,6 +164,7 @@ class Tally(BaseTally):
         self._grouped.merge(other._grouped)
         self._single_clicks += other._single_clicks
         self._units.merge(other._units)
+        self._rates.merge(other._rates, [self._units.find(unit) for unit in other._units.rows])
         self._squares = self._squares + other._squares
         self.evidence.merge(other.evidence)
         return self
@@ -171,12 +190,14 @@ class Tally(BaseTally):
         *,
         sums_of: str = "credits",
         clicks: "Ints | None" = None,
+        rates: UnitRates | None = None,
     ) -> "Tally":
         """Return the tally of U units whose impressions were added up elsewhere, as in a compiled loop.
 
         impressions: int (U,), each at least 1. clicks: int (U,), if they are known.
         sums: float (U, R) of "credits", or float (U, P) of preferences by "pairs", n < m.
         squares: float (P,), the sum over all impressions of the squared preference.
+        rates: what each ranker earned alone, with a row for each unit, if that is known.
 
         Arrays that come with `PackedIds` are neither checked nor copied, and belong to the tally from then on.
 
@@ -186,6 +207,7 @@ class Tally(BaseTally):
         """
         tally = cls(rankers)
         tally._squares = written_tally({"squares": squares}).floats("squares", (tally.pairs,), least=0.0)
+        tally._rates = tally._rates if rates is None else rates
         clicked = np.zeros(len(units), dtype=np.int64) if clicks is None else clicks
         if isinstance(units, PackedIds):
             by_pair = sums_of == "pairs"
@@ -216,6 +238,7 @@ class Tally(BaseTally):
         looks: int | tuple[float, ...] | None = None,
         look: int | None = None,
         spending: str = "obrien-fleming",
+        control: str | None = None,
     ) -> Verdict:
         """Return what the tally says about every pair of rankers, at this confidence.
 
@@ -232,13 +255,32 @@ class Tally(BaseTally):
             each has seen, such as (0.25, 0.5, 1); which of them this is, from 1; and how alpha is spent over them:
             "obrien-fleming" (little at first) or "pocock" (evenly).
         replicates, seed: of "bootstrap".
+        control: the ranker that `rates` compares others with, by default the first.
         """
         from multileave.stats.verdict.judging import judge
 
         rules = Rules(
-            confidence, interval, correction, simultaneous, tuned_for, replicates, seed, looks, look, spending
+            confidence, interval, correction, simultaneous, tuned_for, replicates, seed, looks, look, spending,
+            control,
         )  # fmt: skip
         return judge(self, rules)
+
+    def rates(self, confidence: float = 0.95, *, estimator: str = "doubly robust", **options: Any) -> "Rates | None":
+        """Return what each ranker would earn alone, in clicks per page, and its lift over the control.
+
+        None if the method's propensities are unknown; docs/rates.md lists the methods that have them, and what is
+        assumed about users.
+
+        estimator: "doubly robust", "normalised" or "weighted", see `stats.rates.estimating`.
+        options: as in `verdict`, whose `rates` are the same; control: the ranker that others are compared with.
+        """
+        from multileave.stats.rates.estimating import estimate
+
+        return estimate(self.rate_sums(), self._rankers, Rules(confidence, **options), estimator)
+
+    def rate_sums(self) -> RateSums:
+        """Return the sums from which it follows what each ranker would earn alone."""
+        return self._rates.sums()
 
     def strengths(self, confidence: float = 0.95, *, replicates: int = 200, seed: int = 0) -> "Strengths":
         """Return Bradley-Terry strengths of the rankers; a unit that prefers one is a win, a tie counts half.
@@ -279,12 +321,14 @@ class Tally(BaseTally):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values that JSON can hold."""
+        rates = self._rates.to_dict(len(self._units))
         return {
             "version": FORMAT_VERSION,
             "rankers": list(self._rankers),
             "single": self._singles(),
             "units": {**self._units.to_dict(), "squares": self._squares.tolist()},
             "evidence": self.evidence.to_dict(),
+            **({"rates": rates} if rates else {}),
         }
 
     def _singles(self) -> dict[str, Any]:
@@ -311,6 +355,7 @@ class Tally(BaseTally):
         tally._units = Units.from_dict(units.data, len(names))
         tally._squares = units.floats("squares", tally._squares.shape, least=0.0)
         tally.evidence = HealthCounts.from_dict(written.field("evidence", Mapping), len(names))
+        tally._rates = UnitRates.from_dict(data.get("rates", {}), len(names), len(tally._units))
         return tally
 
     def _read_singles(self, written: Written) -> None:
@@ -335,9 +380,15 @@ class Tally(BaseTally):
             and self._units == other._units
             and np.array_equal(self._squares, other._squares)
             and self.evidence.to_dict() == other.evidence.to_dict()
+            and self._rates_by_unit() == other._rates_by_unit()
         )
 
     __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def _rates_by_unit(self) -> dict[Any, Any]:
+        """Return what is known of rates, by unit and not by row."""
+        held = self._rates.to_dict(len(self._units))
+        return {**held, "rows": dict(zip(self._units.rows, held["rows"], strict=True))} if held else held
 
     def __repr__(self) -> str:
         return f"Tally(rankers={self._rankers!r}, impressions={self.impressions}, units={self.units})"
@@ -358,4 +409,5 @@ class Tally(BaseTally):
         ordered._units = other._units.reordered(order, columns, signs)
         ordered._squares = other._squares[columns]
         ordered.evidence = other.evidence.reordered(order)
+        ordered._rates = other._rates.reordered(order)
         return ordered

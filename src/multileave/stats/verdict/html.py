@@ -3,6 +3,7 @@
 from html import escape
 from typing import TYPE_CHECKING
 
+from multileave.stats.rates.wording import lines
 from multileave.stats.verdict.wording import HEADERS, cells, heading
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ _CELL = "padding:2px 10px;text-align:{}"
 
 
 def verdict_html(verdict: "Verdict") -> str:
-    """Return the sentence, the warnings and a table of all pairs, significant ones in bold."""
+    """Return the sentence, the warnings, a table of all pairs, significant ones in bold, and rates."""
     parts = [f"<p><b>{escape(verdict.sentence)}</b></p>"]
     if verdict.warnings:
         items = "".join(f"<li>{escape(warning)}</li>" for warning in verdict.warnings)
@@ -22,6 +23,9 @@ def verdict_html(verdict: "Verdict") -> str:
     for row, pair in zip(cells(verdict), verdict.pairs, strict=True):
         parts.append(_row(tuple(row.values()), "td", bold=pair.significant))
     parts.append("</table>")
+    if verdict.rates is not None:
+        items = "".join(f"<li>{escape(line)}</li>" for line in lines(verdict.rates))
+        parts.append(f"<ul>{items}</ul><p>{escape(verdict.rates.assumption)}</p>")
     return "\n".join(parts)
 
 

@@ -14,6 +14,7 @@ from multileave.stats.intervals.crosschecks import bootstrap, sign_test
 from multileave.stats.intervals.group_sequential import scheduled
 from multileave.stats.intervals.moments import Moments, pair_positions
 from multileave.stats.planning import one_error, units_to_decide
+from multileave.stats.rates.estimating import estimate
 from multileave.stats.tally.base import BaseTally
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
@@ -114,4 +115,7 @@ def _verdict(
             found[name] = max(round(float(units_needed[at])) - moments.units, 1) if in_sight else None
         pairs.append(PairVerdict((tally.rankers[n], tally.rankers[m]), **found))
     health = examine(tally, moments)
-    return Verdict(tally.rankers, moments.impressions, moments.units, rules.confidence, tuple(pairs), rules, health)
+    rates = estimate(tally.rate_sums(), tally.rankers, rules)
+    return Verdict(
+        tally.rankers, moments.impressions, moments.units, rules.confidence, tuple(pairs), rules, health, rates
+    )  # fmt: skip

@@ -26,6 +26,7 @@ class Rules:
     looks: int | tuple[float, ...] | None = None
     look: int | None = None
     spending: str = "obrien-fleming"
+    control: str | None = None
 
     def __post_init__(self) -> None:
         if not is_number(self.confidence) or not 0.0 < self.confidence < 1.0:

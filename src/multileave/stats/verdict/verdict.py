@@ -8,6 +8,7 @@ import numpy as np
 from multileave.errors import TallyError, nearest
 from multileave.outcome import Floats
 from multileave.stats.health import Health
+from multileave.stats.rates.records import Rates
 from multileave.stats.records import Record, about
 from multileave.stats.verdict.ranking import circles, condorcet, copeland
 from multileave.stats.verdict.rules import Rules
@@ -102,6 +103,10 @@ class Verdict(Record):
     pairs: tuple[PairVerdict, ...] = about("Every two rankers, in the order of `rankers`.", last=True)
     rules: Rules = about("How the verdict was reached.", default=DEFAULT, reported=False)
     health: Health | None = about("Whether the data can be trusted.", default=None, last=True)
+    rates: Rates | None = about(
+        "What each ranker would earn alone, with lifts over the control; None if the method has no propensities.",
+        default=None,
+    )
 
     DERIVED: ClassVar = (
         "interval", "anytime", "correction", "simultaneous", "sentence", "winner", "condorcet", "leaders", "copeland",

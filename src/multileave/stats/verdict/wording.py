@@ -1,10 +1,10 @@
 """Wording: a verdict as a sentence and as a table in plain text."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import fields
 
 from multileave.stats.planning import units_in_words
+from multileave.stats.verdict.numbers import decimals_of, fixed, percent
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
 NAMES_LISTED = 3  # with more rankers than this, the sentence counts them
@@ -82,16 +82,16 @@ def heading(verdict: Verdict) -> str:
     correction = CORRECTED[verdict.correction]
     together = ", simultaneous" if verdict.simultaneous else ""
     return (
-        f"mean preference per impression, {_percent(verdict.confidence)} CI{together}{_looks(verdict)}, {correction}, "
+        f"mean preference per impression, {percent(verdict.confidence)} CI{together}{_looks(verdict)}, {correction}, "
         f"{evidence(verdict)}"
     )
 
 
 def cells(verdict: Verdict) -> list[dict[str, str]]:
     """Return the cells of the table, a row for each pair: both rankers, fields that have a column, and the verdict."""
-    decimals = max((_decimals(pair) for pair in verdict.pairs if pair.high > pair.low), default=3)
+    decimals = max((decimals_of(pair.low, pair.high) for pair in verdict.pairs if pair.high > pair.low), default=3)
     printed = {
-        "number": lambda value: _fixed(value, decimals),
+        "number": lambda value: fixed(value, decimals),
         "probability": lambda value: "<0.001" if value < 0.001 else f"{value:.3f}",
         "percent": lambda value: f"{100 * value:.1f} %",
     }
@@ -134,12 +134,12 @@ def _visits(verdict: Verdict) -> bool:
 
 
 def _number(verdict: Verdict, pair: PairVerdict, remark: str = "") -> str:
-    decimals = _decimals(pair)
-    low, high = _fixed(pair.low, decimals), _fixed(pair.high, decimals)
-    mean = _fixed(pair.preference, decimals)
+    decimals = decimals_of(pair.low, pair.high)
+    low, high = fixed(pair.low, decimals), fixed(pair.high, decimals)
+    mean = fixed(pair.preference, decimals)
     sign = "" if mean.startswith("-") else "+"
     return (
-        f"{sign}{mean} per impression ({_percent(verdict.confidence)} CI {low} to {high}{_looks(verdict)}"
+        f"{sign}{mean} per impression ({percent(verdict.confidence)} CI {low} to {high}{_looks(verdict)}"
         f"{remark.format(*pair.rankers)})"
     )
 
@@ -155,19 +155,3 @@ def _listed(names: Sequence[str], noun: str) -> str:
     if len(names) > NAMES_LISTED:
         return f"{len(names)} {noun}"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _decimals(pair: PairVerdict) -> int:
-    """Return the decimals that show two digits of the interval's half width."""
-    half = (pair.high - pair.low) / 2
-    if half <= 0.0:
-        return 3
-    return min(max(1 - math.floor(math.log10(half)), 0), 12)
-
-
-def _fixed(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"
-
-
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:.6g} %"

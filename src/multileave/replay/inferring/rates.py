@@ -1,0 +1,112 @@
+"""What rows of a log say each ranker would earn alone, and the sums of that by unit.
+
+`methods._alone` says what it is; here are the arrays that the compiled loop of `credit` fills and those of units.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from multileave.kernels import kernel
+from multileave.methods._unstated import unknown_propensities
+from multileave.methods.base import Method
+from multileave.outcome import Floats
+from multileave.replay.inferring.events import Actions, Array
+from multileave.stats.rates.unit_rates import UnitRates
+
+
+def knows_rates(method: Method, actions: Actions) -> bool:
+    """Return whether rates are wanted, and the method has propensities."""
+    return actions.rates and actions.whole_pages and method.propensity_kernel is not unknown_propensities
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRates:
+    """What n rows say each of R rankers earned alone, by A actions.
+
+    rows: float (n, A R + R + 1), what was earned by action, the surplus, and 1 if it is known, else 0.
+    pages: float (R,), and squares: float (A, R, R), sums over all rows, as in `RateSums`.
+    """
+
+    rows: Floats
+    pages: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, rows: int, actions: int, rankers: int) -> "BatchRates":
+        """Return empty ones."""
+        size = (actions + 1) * rankers + 1
+        return cls(np.zeros((rows, size)), np.zeros(rankers), np.zeros((actions, rankers, rankers)))
+
+    def some(self, rows: Array) -> "BatchRates":
+        """Return those of some rows; sums over all rows stay."""
+        return replace(self, rows=self.rows[rows])
+
+
+@kernel
+def add_rates(row, page_room, pages, squares):  # type: ignore[no-untyped-def]
+    """Complete a row of `BatchRates` whose earnings are filled in, and add it to the sums."""
+    actions, rankers = squares.shape[0], squares.shape[1]
+    row[-1] = 1.0
+    for r in range(rankers):
+        row[actions * rankers + r] = page_room[0, r]
+        pages[r] += page_room[1, r]
+    for action in range(actions):
+        for n in range(rankers):
+            earned = row[action * rankers + n]
+            if earned != 0.0:
+                for m in range(rankers):
+                    squares[action, n, m] += earned * row[action * rankers + m]
+
+
+@kernel
+def add_unit_rates(units, rows, held):  # type: ignore[no-untyped-def]
+    """Add rows to those of their units, -1 for none."""
+    for x in range(len(units)):
+        if units[x] >= 0:
+            for place in range(rows.shape[1]):
+                held[units[x], place] += rows[x, place]
+
+
+class RatesByUnit:
+    """The sums of `BatchRates` by unit, and of rows without a unit."""
+
+    def __init__(self, rankers: int, actions: int) -> None:
+        self.rankers, self.actions = rankers, actions
+        self.width = (actions + 1) * rankers + 1
+        self._seen = 0
+        self._pages = np.zeros(rankers)
+        self._squares = np.zeros((actions, rankers, rankers))
+        self._singles = [UnitRates(rankers) for _ in range(actions)]
+        self.rows = np.zeros((0, self.width))
+
+    def add(self, units: Array, rates: BatchRates) -> None:
+        """Add rows; units: int64, the number of each row's unit, -1 for none."""
+        self._seen += round(float(rates.rows[:, -1].sum()))
+        self._pages += rates.pages
+        self._squares += rates.squares
+        add_unit_rates(units, rates.rows, self.rows)
+        single = units < 0
+        if single.any():
+            for action, held in enumerate(self._singles):
+                held.singles.add_units(self._of(rates.rows[single], action))
+
+    def by_unit(self, action: int, kept: Any) -> UnitRates:
+        """Return what an action says about some units; kept: which, as an index."""
+        found = UnitRates(self.rankers)
+        found.rows = self._of(self.rows[kept], action)
+        return found
+
+    def others(self, action: int) -> UnitRates:
+        """Return what an action says about rows without a unit, with the sums over all rows."""
+        found = UnitRates(self.rankers)
+        found.singles.merge(self._singles[action].singles)
+        found.singles.seen, found.singles.pages = self._seen, self._pages.copy()
+        found.singles.squares = self._squares[action].copy()
+        return found
+
+    def _of(self, rows: Floats, action: int) -> Floats:
+        """Return rows of one action as `RateSums` has them."""
+        start, end = action * self.rankers, self.actions * self.rankers
+        return np.hstack([rows[:, start : start + self.rankers], rows[:, end:]])

@@ -1,0 +1,1 @@
+"""What each ranker would earn alone: sums that merge, estimates with intervals, and how they are worded."""

@@ -1,0 +1,161 @@
+"""Propensities: formula and kernel equal enumeration, and what each ranker earns alone is estimated without bias."""
+
+from fractions import Fraction
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import multileave as ml
+from multileave import theory
+from multileave.errors import ClicksError, ImpressionError
+
+SPECS = ["ppm", "dpm", "opm", "ppm(hidden=False)", "rpm", "rpm(group=2, lead=3)"]
+SHARED = [*product(permutations("ABC"), repeat=3)]
+PAIRS = [("ABCD", "".join(other)) for other in permutations("ABCD")]  # renaming documents gives all the others
+DIFFERENT = [("ABC", "DEF"), ("ABC", "BD"), ("A", "BCDE"), ("AB", "BA", "CDE"), ("ABCD", "EBAF", "C")]
+CASES = [*SHARED, *PAIRS, *DIFFERENT]
+
+
+def pages(method, rankings, k):
+    """Return the probability of every page."""
+    return theory.distribution(method, rankings, k)
+
+
+def by_enumeration(method, rankings, k):
+    """Return the probability of every document at every rank."""
+    found = {}
+    for shown, probability in pages(method, rankings, k).items():
+        for rank, document in enumerate(shown, start=1):
+            found[document, rank] = found.get((document, rank), Fraction(0)) + probability
+    return found
+
+
+def sizes(rankings):
+    return range(1, len({document for ranking in rankings for document in ranking}) + 1)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, "tdm", "tdm(prefix='drafted')"])
+def test_the_formula_equals_enumeration(spec):
+    method = ml.get_method(spec)
+    for rankings in [*SHARED[::5], *PAIRS, *DIFFERENT]:
+        for k in sizes(rankings):
+            found = by_enumeration(method, rankings, k)
+            for document in {document for ranking in rankings for document in ranking}:
+                for rank in range(1, k + 1):
+                    expected = found.get((document, rank), 0)
+                    assert method.propensity(rankings, document, rank, k) == expected, (rankings, document, rank, k)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_rankers_own_page_can_be_shown_at_its_ranks(spec):
+    method = ml.get_method(spec)
+    for rankings in CASES:
+        for k in sizes(rankings):
+            for ranking in rankings:
+                for rank, document in enumerate(ranking[:k], start=1):
+                    assert method.propensity(rankings, document, rank, k) > 0
+
+
+def test_a_team_draft_cannot_show_every_page():
+    """After one pick of each, the second document of a ranker is at rank 3 or below."""
+    assert ml.TeamDraft().propensity(("AB", "CD"), "B", 2, 4) == 0
+    assert ml.RoundPreference(lead=0).propensity(("AB", "CD"), "B", 2, 4) == 0
+
+
+@pytest.mark.parametrize("spec", ["ppm", "dpm", "opm", "rpm"])
+@pytest.mark.parametrize("rankings", [SHARED, PAIRS, DIFFERENT], ids=["3 by 3", "4 by 2", "different documents"])
+def test_what_a_ranker_earns_alone_is_unbiased_for_independent_clicks(spec, rankings):
+    """Exactly: chances of clicks that depend on the document and its rank, in any way, are estimated without bias."""
+    method = ml.get_method(spec)
+    for case, lists in enumerate(rankings):
+        for k in sizes(lists):
+
+            def chance(document, rank, case=case):
+                return Fraction((7 * ord(document) + 5 * rank + 3 * case + rank * ord(document)) % 11, 11)
+
+            alone = [sum(chance(d, x) for x, d in enumerate(ranking[:k], start=1)) for ranking in lists]
+            estimated = [Fraction(0)] * len(lists)
+            for shown, probability in pages(method, lists, k).items():
+                for rank, document in enumerate(shown, start=1):
+                    for r, ranking in enumerate(lists):
+                        if ranking[rank - 1 : rank] in ((document,), document):
+                            weight = method.propensity(lists, document, rank, k)
+                            estimated[r] += probability * chance(document, rank) / weight
+            assert estimated == alone
+
+
+@st.composite
+def cases(draw):
+    documents = list(range(draw(st.integers(2, 12))))
+    rankings = [draw(st.permutations(documents)) for _ in range(draw(st.integers(2, 5)))]
+    rankings = [ranking[: draw(st.integers(1, len(documents)))] for ranking in rankings]
+    return rankings, draw(st.integers(1, 12)), draw(st.integers(0, 2**32))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(case=cases())
+def test_kernels_equal_the_definition(spec, case):
+    method = ml.get_method(spec)
+    rankings, k, seed = case
+    exact = tuple(map(tuple, rankings))
+    impression = method.combine(rankings, k, seed=seed, propensities=True)
+    earned = {document: float(1 + document % 3) for document in impression.shown}
+    outcome = ml.infer(impression, impression.shown[:1], values=earned)
+    expected = np.zeros((3, len(rankings)))
+    for r, ranking in enumerate(exact):
+        expected[2, r] = sum(rank**-0.5 for rank in range(1, min(k, len(ranking)) + 1))
+        expected[1, r] = -expected[2, r]
+    for rank, document in enumerate(impression.shown, start=1):
+        chance = method.propensity(exact, document, rank, k)
+        assert impression.propensity(document) == pytest.approx(float(chance), rel=1e-12)
+        for r, ranking in enumerate(exact):
+            if ranking[rank - 1 : rank] == (document,):
+                expected[0, r] += earned[document] / float(chance)
+                expected[1, r] += rank**-0.5 / float(chance)
+    np.testing.assert_allclose(outcome.alone, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_clicks_earn_one_each_and_pinned_documents_nothing():
+    impression = ml.PairwisePreference().combine(["abcd", "bcda"], k=4, seed=3, pinned={0: "ad"})
+    clicked = ml.infer(impression, ["ad", impression.shown[1]])
+    assert np.array_equal(clicked.alone, ml.infer(impression, [impression.shown[1]]).alone)
+    assert np.array_equal(clicked.alone, ml.infer(impression, values={"ad": 9.0, impression.shown[1]: 1.0}).alone)
+    with pytest.raises(ImpressionError, match="was not drawn"):
+        impression.propensity("ad")
+
+
+@pytest.mark.parametrize("spec", ["tdm", "om", "pm", "sosm"])
+def test_methods_without_propensities_say_so(spec):
+    impression = ml.get_method(spec).combine(["abc", "bca"], k=3, seed=1)
+    assert ml.infer(impression, positions=[0]).alone is None
+    with pytest.raises(ImpressionError, match="are unknown"):
+        impression.propensity(impression.shown[0])
+
+
+def test_rpm_keeps_propensities_only_if_asked_and_for_few_rankers():
+    lists = ["abcdefgh"[n:] + "abcdefgh"[:n] for n in range(7)]
+    method = ml.RoundPreference()
+    without, kept = (method.combine(lists[:6], k=5, seed=4, propensities=asked) for asked in (False, True))
+    assert (without.stat, len(kept.stat)) == ((), 5)
+    assert without.shown == kept.shown
+    assert method.combine(lists, k=5, seed=4, propensities=True).stat == ()
+    again = ml.Impression.from_dict(kept.to_dict())
+    assert again.propensity(kept.shown[0]) == kept.propensity(kept.shown[0])
+    shorter = kept.until(3)
+    assert shorter.propensity(kept.shown[2]) == kept.propensity(kept.shown[2])
+
+
+def test_nothing_is_said_if_a_ranker_did_not_answer():
+    impression = ml.PairwisePreference().combine({"a": "abc", "b": "bca", "c": None}, k=3, seed=1)
+    assert ml.infer(impression, positions=[0]).alone is None
+
+
+@pytest.mark.parametrize("values", [{"x": 1.0}, {"a": float("nan")}, {"a": "9"}, [1.0]])
+def test_values_are_checked(values):
+    impression = ml.PairwisePreference().combine(["abc", "bca"], k=3, seed=1)
+    with pytest.raises(ClicksError):
+        ml.infer(impression, values=values)

@@ -1,0 +1,184 @@
+"""Rates: estimates, intervals and lifts follow from the units' rows, and tallies keep, merge and change them."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import multileave as ml
+from multileave.errors import TallyError
+from multileave.outcome import Outcome
+from multileave.stats.rates.estimating import adjusted, lift
+from multileave.stats.rates.sums import RateSums
+
+RANKERS = ("bm25", "dense", "ltr")
+DOCUMENTS = [f"d{number}" for number in range(15)]
+
+
+def outcome(rng, rankers=RANKERS):
+    """Return what a simulated user says about rankings that differ."""
+    lists = {name: list(rng.permutation(DOCUMENTS)) for name in rankers}
+    impression = ml.DepthPreference().combine(lists, k=5, seed=int(rng.integers(2**60)))
+    clicked = [x for x in range(5) if rng.random() < 0.3 / (1 + x)]
+    return ml.infer(impression, positions=clicked)
+
+
+def filled(seed=1, impressions=400, units=60):
+    rng = np.random.default_rng(seed)
+    rows = [(outcome(rng), int(units * rng.random() ** 2)) for _ in range(impressions)]
+    tally = ml.Tally(RANKERS)
+    for found, unit in rows:
+        tally.add(found, unit=unit)
+    return tally, rows
+
+
+def test_the_covariance_is_that_of_units_residuals():
+    tally, rows = filled()
+    units = sorted({unit for _, unit in rows})
+    per_unit = np.array([sum(o.alone[:2] for o, unit in rows if unit == one) for one in units])
+    counts = np.array([sum(unit == one for _, unit in rows) for one in units])
+    totals, covariance = adjusted(tally.rate_sums(), "weighted")
+    np.testing.assert_allclose(totals, per_unit[:, 0].sum(axis=0))
+    left = per_unit[:, 0] - np.outer(counts, totals / counts.sum())
+    np.testing.assert_allclose(covariance, left.T @ left * len(units) / (len(units) - 1), rtol=1e-9)
+
+
+def test_doubly_robust_has_the_least_total_variance_of_all_common_slopes():
+    tally, rows = filled()
+    least = np.trace(adjusted(tally.rate_sums(), "doubly robust")[1])
+    for slope in np.linspace(-1.0, 2.0, 31):
+        other = ml.Tally(RANKERS)
+        for found, unit in rows:
+            earned, surplus, page = found.alone
+            moved = np.array([earned - slope * surplus, surplus, page])
+            other.add(Outcome(RANKERS, found.kind, found.values, moved), unit=unit)
+        assert least <= np.trace(adjusted(other.rate_sums(), "weighted")[1]) * (1 + 1e-9)
+
+
+def test_the_normalised_estimator_divides_by_what_was_shown_of_the_page():
+    tally, rows = filled()
+    earned = sum(o.alone[0] for o, _ in rows)
+    shown = sum(o.alone[1] + o.alone[2] for o, _ in rows)
+    page = sum(o.alone[2] for o, _ in rows) / len(rows)
+    found = tally.rates(estimator="normalised")
+    np.testing.assert_allclose([rate.rate for rate in found.rankers], earned / shown * page)
+
+
+def test_lift_and_difference_agree_on_what_is_significant():
+    for seed in range(20):
+        found = filled(seed, impressions=150, units=30)[0].rates(control="dense")
+        for rate in found.rankers:
+            if rate.ranker == "dense":
+                assert rate.difference is rate.lift is rate.p is None
+                continue
+            assert rate.difference == pytest.approx(rate.rate - found["dense"].rate)
+            if rate.lift_low is None:
+                continue
+            assert rate.lift == pytest.approx(rate.difference / found["dense"].rate)
+            assert rate.lift_low <= rate.lift <= rate.lift_high
+            excluded = not rate.difference_low <= 0.0 <= rate.difference_high
+            assert excluded == (not rate.lift_low <= 0.0 <= rate.lift_high) == (rate.p < 0.05)
+
+
+def test_lift_of_known_numbers():
+    """Fieller's interval with independent sums of 120 and 100, each with variance 25, at two standard errors."""
+    first, second, squared = Fraction(120), Fraction(100), Fraction(4)
+    leading, middle = second**2 - squared * 25, first * second
+    root = middle**2 - leading * (first**2 - squared * 25)
+    ends = [float(middle / leading) + sign * float(root) ** 0.5 / float(leading) - 1.0 for sign in (-1, 1)]
+    assert lift(120.0, 100.0, 25.0 * np.eye(2), 2.0) == pytest.approx((0.2, *ends))
+    assert lift(5.0, 4.0, 25.0 * np.eye(2), 2.0) == (0.25, None, None)
+    assert lift(5.0, 0.0, 25.0 * np.eye(2), 2.0) == (None, None, None)
+
+
+def test_equal_rankers_have_no_difference():
+    tally = ml.Tally(("a", "b"))
+    for seed in range(50):
+        impression = ml.PairwisePreference().combine({"a": DOCUMENTS, "b": DOCUMENTS}, k=3, seed=seed)
+        tally.add(ml.infer(impression, positions=[seed % 3] if seed % 4 else []), unit=seed)
+    rates = tally.verdict().rates
+    assert (rates["b"].difference, rates["b"].lift, rates["b"].lift_low, rates["b"].lift_high) == (0, 0, 0, 0)
+    assert rates["b"].p == 1.0
+    assert rates["a"].rate == pytest.approx(sum(seed % 4 > 0 for seed in range(50)) / 50)
+
+
+def test_verdicts_hold_the_rates_of_their_tally():
+    tally, _ = filled()
+    for interval in ("clustered", "anytime"):
+        assert tally.verdict(interval=interval, control="ltr").rates == tally.rates(interval=interval, control="ltr")
+    wider, narrower = tally.rates(interval="anytime")["ltr"], tally.rates()["ltr"]
+    assert wider.low < narrower.low < narrower.rate == wider.rate
+    assert wider.lift_high > narrower.lift_high
+    assert json.loads(json.dumps(tally.verdict().to_dict()))["rates"]["rankers"][0]["ranker"] == "bm25"
+
+
+def test_any_split_and_order_merges_to_the_same_rates():
+    tally, rows = filled()
+    parts = [ml.Tally(RANKERS if number % 2 else RANKERS[::-1]) for number in range(3)]
+    for number, (found, unit) in enumerate(rows):
+        parts[number % 3].add(found, unit=unit)
+    merged = ml.Tally(RANKERS).merge(parts[2]).merge(parts[0]).merge(parts[1])
+    np.testing.assert_allclose(merged.rate_sums().products, tally.rate_sums().products, rtol=1e-12, atol=1e-9)
+    assert merged.rates()["ltr"].lift == pytest.approx(tally.rates()["ltr"].lift)
+
+
+@pytest.mark.parametrize("unit", ["u", None])
+def test_a_late_click_replaces_what_its_impression_said(unit):
+    rng = np.random.default_rng(5)
+    impression = ml.DepthPreference().combine({name: list(rng.permutation(DOCUMENTS)) for name in RANKERS}, 5, seed=2)
+    before, after = ml.infer(impression), ml.infer(impression, positions=[0, 3])
+    late, direct = filled()[0], filled()[0]
+    late.add(before, unit=unit)
+    late.replace(before, after, unit)
+    direct.add(after, unit=unit)
+    for name in ("totals", "products", "seen", "pages", "squares"):
+        ours, theirs = getattr(late.rate_sums(), name), getattr(direct.rate_sums(), name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-9)
+
+
+def test_tallies_written_and_read_have_the_same_rates():
+    tally, _ = filled()
+    tally.add(outcome(np.random.default_rng(9)))
+    again = ml.Tally.from_dict(json.loads(json.dumps(tally.to_dict())))
+    assert again == tally
+    assert again.rates() == tally.rates()
+    older = {key: value for key, value in tally.to_dict().items() if key != "rates"}
+    assert ml.Tally.from_dict(older).rates() is None
+
+
+def test_impressions_without_propensities_are_left_out():
+    tally, rows = filled()
+    for number in range(50):
+        tally.add(Outcome(RANKERS, "difference", np.array([1.0, 0.0, 0.5])), unit=number)
+    assert tally.rates().impressions == len(rows) < tally.impressions
+    assert tally.rates()["ltr"] == filled()[0].rates()["ltr"]
+    other = ml.Tally(RANKERS)
+    other.add(Outcome(RANKERS, "difference", np.zeros(3)), unit=1)
+    other.add(Outcome(RANKERS, "difference", np.zeros(3)), unit=2)
+    assert other.verdict().rates is None
+
+
+def test_unknown_names_are_refused():
+    tally, _ = filled()
+    with pytest.raises(TallyError, match="expected one of the rankers"):
+        tally.verdict(control="lrt")
+    with pytest.raises(TallyError, match="estimator"):
+        tally.rates(estimator="ips")
+    with pytest.raises(TallyError, match="no ranker"):
+        tally.rates()["lrt"]
+    broken = Outcome(RANKERS, "difference", np.zeros(3), np.zeros((2, 3)))
+    with pytest.raises(TallyError, match="shape"):
+        tally.add(broken)
+
+
+def test_removing_a_unit_leaves_the_others():
+    rng = np.random.default_rng(3)
+    sums, rows = RateSums(3), rng.normal(size=(40, 7)) + 2.0
+    rows[:, -1] = rng.integers(1, 9, 40)
+    sums.add_units(rows)
+    sums.add_units(rows[:10], -1)
+    kept = RateSums(3)
+    kept.add_units(rows[10:])
+    np.testing.assert_allclose(sums.products, kept.products, rtol=1e-10)
+    assert (sums.units, sums.impressions) == (kept.units, kept.impressions)
