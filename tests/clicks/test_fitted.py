@@ -1,6 +1,7 @@
 """Fitted users: read from a file with clear errors, and given the attractiveness of the data's grades."""
 
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,6 +127,15 @@ def test_a_model_that_the_log_cannot_identify_says_so():
     others = fitted(unidentified.replace('best = "browsing"', 'best = "position"'))
     assert "browsing" not in others.models
     assert others.user(grades=2).examine == (1.0, 0.7, 0.5)
+
+
+def test_the_users_recorded_for_benchmarks_can_be_read():
+    files = sorted((Path(__file__).parents[2] / "benchmarks" / "users").glob("*.toml"))
+    assert {"yandex", "clara2"} <= {path.stem for path in files}
+    for path in files:
+        for model in FittedUsers.read(path).models:
+            click = find_user(f"{path.stem}.{model}", 3, files, shares=(0.7, 0.2, 0.1)).click
+            assert list(click) == sorted(click)
 
 
 def test_users_are_found_by_file_and_model(tmp_path):
