@@ -51,6 +51,15 @@ def test_the_readme_is_short_and_links_to_what_exists():
         assert (ROOT / link).exists(), f"README.md links to {link}, which is absent"
 
 
+def test_every_how_to_starts_with_what_you_will_have_at_the_end():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- How to:\n")[2].partition("\n  - ")[0]
+    pages = re.findall(r": (\S+\.md)$", listed, re.MULTILINE)
+    assert len(pages) > 15
+    for page in (*pages, "tutorial.md", "demo.md", "library.md"):
+        first = (ROOT / "docs" / page).read_text(encoding="utf-8").split("\n\n")[1]
+        assert first.startswith("At the end"), f"docs/{page} does not start with what you will have at the end"
+
+
 def test_every_reference_key_is_in_the_bibliography():
     known = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.bib").read_text(), re.MULTILINE))
     for source in (ROOT / "src").rglob("*.py"):

@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--service-port", type=int, default=8421, help="port of multileave's service and dashboard")
     parser.add_argument("--data", type=Path, help="folder for the recorded data; a temporary one by default")
     parser.add_argument("--searchers", type=int, default=0, help="number of simulated people who search")
-    parser.add_argument("--deadline", type=float, default=0.15, help="seconds a search waits for the service")
+    parser.add_argument("--deadline", type=float, default=1.0, help="seconds a search waits for the service")
     given = parser.parse_args()
     with ExitStack() as stack:
         folder = given.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
