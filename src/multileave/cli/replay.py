@@ -87,6 +87,10 @@ def replay(
     spending: Annotated[
         str, typer.Option(help="With --looks: how alpha is spent, obrien-fleming or pocock.")
     ] = "obrien-fleming",
+    segment: Annotated[
+        str | None,
+        typer.Option(help="Column of segments, such as a device: also a verdict for each, and whether they differ."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report, the tallies and the quarantined rows.")
     ] = None,
@@ -119,6 +123,8 @@ def replay(
     if engine == "spark":
         from multileave.cli.replay_spark import run_on_spark
 
+        if segment is not None:
+            raise DataError("--segment needs the local engine. Leave out --engine spark.")
         if form != "multileave":
             raise DataError(f"--format is {form!r}, which only the local engine reads. Leave out --engine spark.")
         run_format: Callable[..., Replay] = partial(run_on_spark, master, sources, clicks=clicks, check_ids=check_ids)
@@ -143,6 +149,7 @@ def replay(
             progress=step,
             method=method,
             rates=rates,
+            **({} if segment is None else {"segment": segment}),
         ).judged(rules)
     if out is not None:
         found.write(out)
@@ -276,6 +283,11 @@ def _print_report(console: "Console", found: "Replay") -> None:
             () if verdict is None or verdict.rates is None else lines(verdict.rates, counted(comparison.action))
         ):
             console.print(f"  {escape(line)}")
+        by_segment = comparison.verdict_by_segment
+        if by_segment is not None:
+            for name, one in by_segment.segments.items():
+                console.print(f"  {escape(by_segment.by)} {escape(name)}: {escape(one.sentence)}")
+            console.print(f"  {escape(by_segment.sentence)}.")
     _print_health(console, [(c, v.health) for c, v in judged if v is not None and v.health is not None])
     if not found.comparisons:
         console.print("No impression of the log can be inferred.")

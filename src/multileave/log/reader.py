@@ -59,8 +59,8 @@ def read_row(raw: Any, unit: str | None) -> dict[str, Any]:
         **held,
         "documents": [_text(document) for document in held["shown"]],
         "stat": _figures(raw.get("stat")),
-        "impression_id": _name(raw, "impression_id"),
-        "unit": None if unit is None else _name(raw, unit),
+        "impression_id": read_name(raw, "impression_id"),
+        "unit": None if unit is None else read_name(raw, unit),
         "time": read_time(raw.get("timestamp")),
         "clicks": [_read_event({"document": e} if isinstance(e, str) else e) for e in events or ()],
     }
@@ -75,7 +75,7 @@ def _figures(stat: Any) -> list[float]:
 def read_click(raw: Any) -> dict[str, Any]:
     """Return a row of clicks as an event with its impression_id, or raise `RowError`."""
     event = _read_event(raw)
-    event["impression_id"] = _name(raw, "impression_id")
+    event["impression_id"] = read_name(raw, "impression_id")
     if event["impression_id"] is None:
         raise RowError("The click has no 'impression_id'.")
     return event
@@ -225,7 +225,8 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
-def _name(raw: Mapping[str, Any], field: str) -> str | None:
+def read_name(raw: Mapping[str, Any], field: str) -> str | None:
+    """Return a name or an id of a row as text, None if there is none; raise `RowError` if it is something else."""
     value = raw.get(field)
     text = id_text(value)
     if text is None and value is not None:

@@ -55,6 +55,7 @@ def replay(
     other: OtherFormat | None = None,
     method: str | Method | None = None,
     rates: bool = True,
+    segment: str | None = None,
 ) -> Replay:
     """Infer a log of impressions; return a tally and a verdict for each comparison and action.
 
@@ -78,9 +79,11 @@ def replay(
     method: infer as this method would, if it can read the lists in the log: ppm, dpm and opm read each other's
         lists, and rpm reads team drafts whose rows hold ranks.
     rates: whether to estimate what each ranker would earn alone, if the method has propensities.
+    segment: a column that divides the traffic into at most 200 segments, such as a device: each comparison then also
+        has a verdict for each segment, and a test of whether preferences differ between them.
     """
     settings = Settings.checked(
-        actions, dwell, window, unit=unit, cap=cap, method=method, whole_pages=whole_pages, rates=rates
+        actions, dwell, window, unit=unit, cap=cap, method=method, whole_pages=whole_pages, rates=rates, segment=segment
     )
     threads = workers or os.cpu_count() or 1
     files = find_files(paths, filesystem)

@@ -10,7 +10,7 @@ from typing import IO, Any, Self
 
 from multileave.errors import TallyError
 from multileave.log.reader import RowError
-from multileave.stats import Rules, Tally, Verdict
+from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally, Verdict
 from multileave.stats.verdict.judging import judge
 from multileave.stats.verdict.verdict import DEFAULT
 
@@ -79,17 +79,38 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The tally of one action between the same rankers with the same method, and the rules of its verdict."""
+    """The tally of one action between the same rankers with the same method, and the rules of its verdict.
+
+    segments: the same by segment.
+    """
 
     method: str
     action: str
     tally: Tally
     rules: Rules = DEFAULT
+    segments: SegmentedTally | None = None
 
     @property
     def key(self) -> tuple[str, frozenset[str], str]:
         """What comparisons with the same key have in common; rankers may be in any order."""
         return self.method, frozenset(self.tally.rankers), self.action
+
+    def merge(self, other: "Comparison") -> "Comparison":
+        """Return both together; tallies may be merged in place."""
+        # Rankers may be in several orders: the least is kept, whichever comes first.
+        into, more = sorted((self.tally, other.tally), key=lambda tally: tally.rankers)
+        segments = self.segments or other.segments
+        if self.segments is not None and other.segments is not None:
+            segments = self.segments.merge(other.segments)
+        return replace(self, tally=into.merge(more), segments=segments)
+
+    @property
+    def verdict_by_segment(self) -> SegmentedVerdict | None:
+        """The verdict for each segment, None if there are none, or too few units."""
+        try:
+            return None if self.segments is None else self.segments.judged(self.rules)
+        except TallyError:
+            return None
 
     @property
     def verdict(self) -> Verdict | None:
@@ -130,11 +151,7 @@ class Replay:
         held = {comparison.key: comparison for comparison in self.comparisons}
         for comparison in other.comparisons:
             there = held.get(comparison.key)
-            if there is not None:
-                # Rankers may be in several orders: the least is kept, whichever comes first.
-                into, more = sorted((there.tally, comparison.tally), key=lambda tally: tally.rankers)
-                comparison = replace(there, tally=into.merge(more))
-            held[comparison.key] = comparison
+            held[comparison.key] = comparison if there is None else there.merge(comparison)
         examples = sorted((*self.examples, *other.examples), key=lambda entry: json.dumps(entry, sort_keys=True))
         return replace(
             self,
@@ -171,8 +188,9 @@ class Replay:
                     "impressions": comparison.tally.impressions,
                     "units": comparison.tally.units,
                     "verdict": None if verdict is None else verdict.to_dict(),
+                    **({} if by_segment is None else {"segments": by_segment.to_dict()}),
                 }
-                for comparison, verdict in ((c, c.verdict) for c in self.comparisons)
+                for comparison, verdict, by_segment in ((c, c.verdict, c.verdict_by_segment) for c in self.comparisons)
             ],
         }
 
@@ -180,7 +198,15 @@ class Replay:
         """Write report.json and tallies.json into a folder."""
         report = json.dumps(self.to_dict(), indent=2, allow_nan=False)
         (folder / "report.json").write_text(report + "\n", encoding="utf-8")
-        tallies = [{"method": c.method, "action": c.action, "tally": c.tally.to_dict()} for c in self.comparisons]
+        tallies = [
+            {
+                "method": c.method,
+                "action": c.action,
+                "tally": c.tally.to_dict(),
+                **({} if c.segments is None else {"segments": c.segments.to_dict()}),
+            }
+            for c in self.comparisons
+        ]
         with (folder / "tallies.json").open("w", encoding="utf-8") as file:
             json.dump(tallies, file, allow_nan=False)
 

@@ -1,19 +1,20 @@
 """A replay under way, in either engine: its settings, and the counts and sums of what has been inferred."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from multileave.errors import DataError
 from multileave.log.reader import MICROSECONDS
 from multileave.methods.base import Method, get_method
-from multileave.replay.inferring.batches import BatchCredits, infer_batch
+from multileave.replay.inferring.batches import NO_SEGMENT, BatchCredits, infer_batch
 from multileave.replay.inferring.events import Actions
 from multileave.replay.inferring.unit_sums import UnitSums
 from multileave.replay.reading.comparisons import Headers
 from multileave.replay.reading.parts import Loaded
 from multileave.replay.report import Comparison, Counts, Quarantine, Replay
+from multileave.stats import SegmentedTally, Tally
 
 MOST_ACTIONS = 32
 
@@ -23,12 +24,14 @@ class Settings:
     """The settings that both engines share, checked.
 
     unit: the column of the unit. cap: the maximum impressions of a unit. method: to infer all rows with.
+    segment: the column that divides the traffic into segments.
     """
 
     actions: Actions
     unit: str | None
     cap: int | None
     method: str | Method | None
+    segment: str | None = None
 
     @classmethod
     def checked(
@@ -42,6 +45,7 @@ class Settings:
         method: str | Method | None = None,
         whole_pages: bool = True,
         rates: bool = True,
+        segment: str | None = None,
     ) -> "Settings":
         """Return the settings, or raise an error if one is invalid."""
         names = [actions] if isinstance(actions, str) else list(actions)
@@ -53,10 +57,12 @@ class Settings:
             raise DataError(f"window is {window}; expected a duration from 0.")
         if cap is not None and cap < 1:
             raise DataError(f"cap is {cap}; expected the maximum impressions of a unit, from 1.")
+        if segment is not None and cap is not None:
+            raise DataError("A cap counts a unit's impressions in all segments. Leave out cap, or segment.")
         if method is not None:
             get_method(method)
         micro = None if window is None else round(window.total_seconds() * MICROSECONDS)
-        return cls(Actions(tuple(names), dwell, micro, whole_pages, rates), unit, cap, method)
+        return cls(Actions(tuple(names), dwell, micro, whole_pages, rates), unit, cap, method, segment)
 
 
 class Run:
@@ -67,7 +73,8 @@ class Run:
 
     def __init__(self, settings: Settings, quarantine: Quarantine, *, separate: bool = False) -> None:
         self.settings, self.quarantine, self.separate = settings, quarantine, separate
-        self.headers = Headers(None if settings.method is None else get_method(settings.method))
+        method = None if settings.method is None else get_method(settings.method)
+        self.headers = Headers(method, settings.segment)
         self.counts = Counts()
         self._sums: dict[int, UnitSums] = {}
 
@@ -136,11 +143,25 @@ class Run:
         self.counts.count_other_clicks()
         held: dict[tuple[str, frozenset[str], str], Comparison] = {}
         for number, sums in self.all_sums():
+            header = self.headers.known[number]
             for place, action in enumerate(self.settings.actions.names):
                 tally, left_out = sums.tally(place)
                 self.counts.units_over_cap += left_out if place == 0 else 0
-                found = Comparison(str(self.headers.known[number].method), action, tally)
-                there = held.setdefault(found.key, found)
-                if there is not found:
-                    there.tally.merge(tally)
+                found = Comparison(str(header.method), action, tally)
+                if header.segment is not None and self.settings.segment is not None:
+                    by_segment = SegmentedTally(tally.rankers, self.settings.segment)
+                    by_segment.tallies[header.segment] = tally
+                    found = replace(found, tally=Tally(tally.rankers).merge(tally), segments=by_segment)
+                there = held.get(found.key)
+                held[found.key] = found if there is None else there.merge(found)
+        self._check_segments(held.values())
         return Replay(tuple(held.values()), self.counts, files, **self.quarantine.results())
+
+    def _check_segments(self, comparisons: Iterable[Comparison]) -> None:
+        """Raise an error if no impression is in a segment."""
+        found = {segment for one in comparisons if one.segments is not None for segment in one.segments.tallies}
+        if found == {NO_SEGMENT}:
+            raise DataError(
+                f"No impression of the log has a value in the column {self.settings.segment!r}; expected the segment, "
+                "such as a device. Check the column's name."
+            )

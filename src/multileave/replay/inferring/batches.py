@@ -4,6 +4,7 @@ Rows in which a ranker returned nothing are inferred among the rankers that answ
 no preference about the others, which one credit per ranker cannot express, so such rows are kept by pair.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from multileave.replay.inferring.row_keys import row_keys
 from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions
 from multileave.stats.tally.health_counts import HealthCounts
+
+NO_SEGMENT = "unknown"  # of rows without one
 
 
 @dataclass(eq=False)
@@ -45,8 +48,7 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions, *, se
     found.late, found.undated = events.late, events.undated
     numbers, units = batch.column("header").to_numpy(), batch.column("unit")
     wrong = np.zeros(len(batch), dtype=bool)
-    for number in np.unique(numbers).tolist():
-        rows = np.flatnonzero(numbers == number)
+    for number, rows in _rows_by_header(batch, numbers, headers):
         credits = credit_batch(batch, rows, headers.known[number], events, actions)
         found.outcomes += credits.events
         valid = credits.reasons == 0
@@ -68,6 +70,19 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions, *, se
         found.groups.append((number, chosen, credits))
     found.keys = row_keys(batch, events, wrong, separate=separate)
     return found
+
+
+def _rows_by_header(batch: pa.RecordBatch, numbers: Array, headers: Headers) -> Iterator[tuple[int, Array]]:
+    """Yield the rows of each header; if there are segments, of each header in each segment."""
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        if headers.segment is None:
+            yield number, rows
+            continue
+        coded = batch.column("segment").take(pa.array(rows)).dictionary_encode(null_encoding="encode")
+        codes = coded.indices.to_numpy()
+        for code, segment in enumerate(coded.dictionary.to_pylist()):
+            yield headers.of_segment(number, NO_SEGMENT if segment is None else segment), rows[codes == code]
 
 
 def _find_absent(batch: pa.RecordBatch, rows: Array, rankers: int) -> Array:

@@ -3,26 +3,35 @@
 import threading
 from dataclasses import dataclass, replace
 
-from multileave.errors import MultileaveError
+from multileave.errors import DataError, MultileaveError
 from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
+
+MOST_SEGMENTS = 200
 
 
 @dataclass(frozen=True)
 class Header:
-    """A method with its parameters and the rankers it compares; by_pair: keep preferences by pair, not credits."""
+    """A method with its parameters and the rankers it compares; by_pair: keep preferences by pair, not credits.
+
+    segment: of the traffic, if the log is divided into segments.
+    """
 
     method: Method
     rankers: tuple[str, ...]
     by_pair: bool = False
+    segment: str | None = None
 
 
 class Headers:
     """Numbers of methods and rankers, shared by all threads."""
 
-    def __init__(self, method: Method | None = None) -> None:
-        """method: infer all rows as this method would, instead of the one that drew them."""
-        self._method = method
+    def __init__(self, method: Method | None = None, segment: str | None = None) -> None:
+        """method: infer all rows as this method would, instead of the one that drew them.
+
+        segment: the column that divides the traffic into segments.
+        """
+        self._method, self.segment = method, segment
         self._numbers: dict[tuple[str, tuple[str, ...]], int | RowError] = {}
         self._lock = threading.Lock()
         self.known: list[Header] = []
@@ -58,6 +67,17 @@ class Headers:
         """Return the number of the same method and rankers with preferences by pair."""
         with self._lock:
             return self._place(replace(self.known[number], by_pair=True))
+
+    def of_segment(self, number: int, segment: str) -> int:
+        """Return the number of the same method and rankers in a segment."""
+        with self._lock:
+            segments = {header.segment for header in self.known} - {None}
+            if segment not in segments and len(segments) >= MOST_SEGMENTS:
+                raise DataError(
+                    f"The column {self.segment!r} has more than {MOST_SEGMENTS} different values, such as "
+                    f"{short(segment)}; expected a few segments. Choose a column such as a device or a country."
+                )
+            return self._place(replace(self.known[number], segment=segment))
 
     def _place(self, header: Header) -> int:
         if header not in self.known:

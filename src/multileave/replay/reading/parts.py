@@ -195,7 +195,7 @@ def _load_lines(wants: Wants, headers: Headers, part: Part) -> Iterator[Prepared
         batch = _with_keys(_as_batch([raws[x] for x in objects]), part.file.keys)
         for x in np.array(objects)[~_passing(batch, wants.filter)].tolist():
             raws[x] = None
-    if wants.unit in dict(part.file.keys):
+    if {wants.unit, headers.segment} & dict(part.file.keys).keys():
         raws = [{**dict(part.file.keys), **raw} if isinstance(raw, dict) else raw for raw in raws]
     yield rows_one_by_one(raws, numbers, wants.unit, headers)
 
@@ -238,7 +238,7 @@ def _load_group(wants: Wants, headers: Headers, part: Part) -> Iterator[Prepared
         if wants.filter is not None:
             passing = _passing_rows(part, plain.schema_arrow, wants.filter)
         start = 0
-        for raw in _coded_batches(opened, plain, part, _columns(plain, part, wants)):
+        for raw in _coded_batches(opened, plain, part, _columns(plain, part, wants, headers.segment)):
             chosen = np.flatnonzero(passing[start : start + len(raw)])
             rows = start + chosen
             start += len(raw)
@@ -309,10 +309,11 @@ def _holds_figures(file: pq.ParquetFile, part: Part) -> bool:
     return any(one.path_in_schema.startswith("stat.") and one.num_values > group.num_rows for one in held)
 
 
-def _columns(file: pq.ParquetFile, part: Part, wants: Wants) -> list[str]:
+def _columns(file: pq.ParquetFile, part: Part, wants: Wants, segment: str | None) -> list[str]:
     """Return the columns to read; documents only if a click has no position."""
     names = set(file.schema_arrow.names)
-    wanted = [*NEEDED, *([wants.unit] if wants.unit else []), *(["stat"] if _holds_figures(file, part) else [])]
+    wanted = [*NEEDED, *dict.fromkeys(name for name in (wants.unit, segment) if name)]
+    wanted += ["stat"] if _holds_figures(file, part) else []
     # Ids of other types are of no use, but also do no harm if no click refers to them.
     if wants.separate or (
         "impression_id" in names and fits(file.schema_arrow.field("impression_id").type, pa.string())

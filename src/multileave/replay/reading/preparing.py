@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multileave.impression import FORMAT_VERSION
-from multileave.log.reader import RowError, read_click, read_row
+from multileave.log.reader import RowError, read_click, read_name, read_row
 from multileave.log.schema import EVENT, TIME
 from multileave.replay.reading.comparisons import Headers
 
@@ -29,6 +29,7 @@ PREPARED = pa.schema(
     [
         ("impression_id", pa.string()),
         ("unit", pa.string()),
+        ("segment", pa.string()),
         ("time", pa.int64()),
         ("header", pa.int32()),
         ("k", pa.int32()),
@@ -91,7 +92,8 @@ def rows_one_by_one(raws: Sequence[Any], numbers: Sequence[int], unit: str | Non
 
     def read(raw: Any) -> dict[str, Any]:
         row = read_row(raw, unit)
-        return {**row, "header": headers.number(row["method"], tuple(row["rankers"]))}
+        segment = None if headers.segment is None else read_name(raw, headers.segment)
+        return {**row, "segment": segment, "header": headers.number(row["method"], tuple(row["rankers"]))}
 
     return one_by_one(raws, numbers, read, PREPARED)
 
@@ -144,6 +146,7 @@ def _by_columns(raw: pa.RecordBatch, numbers: Any, unit: str | None, headers: He
         raise DoesNotFit
     columns = {
         "unit": _column(raw, unit, pa.string()),
+        "segment": _column(raw, headers.segment, pa.string()),
         "time": _column(raw, "timestamp", TIME).cast(pa.int64()),
         "header": _headers(raw, headers),
         "documents": _documents(raw),

@@ -49,7 +49,7 @@ def find_interactions(tallies: Mapping[str, Tally], rules: Rules) -> tuple[Inter
     means = np.array([one.means for one in moments])
     variances = np.array([one.errors**2 for one in moments])
     found: list[float | None] = [None] * means.shape[1]
-    if rules.interval != "anytime":
+    if rules.one_look:
         found = _tests(list(tallies.values()), moments, means, variances)
     known = np.array([p for p in found if p is not None])
     corrected = iter(CORRECTIONS[rules.correction](known).tolist() if len(known) else [])

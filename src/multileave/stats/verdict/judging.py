@@ -43,7 +43,7 @@ def judge_segments(tallies: Mapping[str, BaseTally], rules: Rules) -> dict[str, 
     verdicts = {}
     for at, (name, (moments, intervals)) in enumerate(found.items()):
         columns = {"p_corrected": corrected[at]}
-        if rules.interval != "anytime":
+        if rules.one_look:
             columns |= {"sign_p": signs[at], "sign_p_corrected": signs_corrected[at]}
         verdicts[name] = _verdict(tallies[name], moments, intervals, columns, rules, comparisons)
     return verdicts

@@ -76,6 +76,11 @@ class Rules:
             raise TallyError(f"This is look {self.look!r}; expected a number from 1 to {len(shares)}.")
 
     @property
+    def one_look(self) -> bool:
+        """Whether the verdict is the only look, so that tests for one look are valid beside it."""
+        return self.interval in ("clustered", "bootstrap")
+
+    @property
     def fractions(self) -> tuple[float, ...]:
         """The information fractions of all scheduled looks."""
         return () if self.looks is None else information(self.looks)

@@ -72,6 +72,10 @@ class SegmentedTally:
 
         Segments with a single unit are left out, and named.
         """
+        return self.judged(Rules(confidence, **options))
+
+    def judged(self, rules: Rules) -> "SegmentedVerdict":
+        """Return the verdict by these rules."""
         judged = {segment: tally for segment, tally in sorted(self.tallies.items()) if tally.units > 1}
         if not judged:
             raise TallyError(
@@ -79,7 +83,6 @@ class SegmentedTally:
                 "users."
             )
         left_out = tuple(segment for segment in sorted(self.tallies) if segment not in judged)
-        rules = Rules(confidence, **options)
         return SegmentedVerdict(self.by, judge_segments(judged, rules), left_out, find_interactions(judged, rules))
 
     def to_dict(self) -> dict[str, Any]:
