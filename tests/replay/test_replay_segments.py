@@ -1,14 +1,19 @@
 """Replay by segment: the same as a segmented tally that is told every impression."""
 
 import json
+import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import multileave as ml
 from multileave.cli import main
 from multileave.errors import DataError
 from multileave.replay import JOINED, replay, to_row, write_parquet
+from multileave.replay.run import Settings
+from multileave.replay.spark import tasks as spark_tasks
+from multileave.replay.spark.batches import FILE, KEEP
 from multileave.stats import SegmentedTally
 
 RANKINGS = {"bm25": ["d1", "d2", "d3", "d4"], "dense": ["d3", "d1", "d5", "d2"], "ltr": ["d3", "d5", "d1", "d4"]}
@@ -41,8 +46,6 @@ def write_lines(path, rows):
 
 
 def write_parquet_with_device(path, rows):
-    import pyarrow as pa
-
     write_parquet(path, rows, pa.schema([*JOINED, ("device", pa.string())]))
 
 
@@ -117,5 +120,24 @@ def test_columns_that_are_no_segments_are_refused(tmp_path, capsys):
         replay(tmp_path, segment="impression_id")
     with pytest.raises(DataError, match="Leave out cap, or segment"):
         replay(tmp_path, segment="device", cap=3)
-    assert main(["replay", str(tmp_path), "--segment", "device", "--engine", "spark"]) == 2
-    assert "needs the local engine" in capsys.readouterr().err
+    assert main(["replay", str(tmp_path), "--segment", "devise"]) == 2
+    assert "'devise'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folders", [False, True])
+def test_tasks_of_spark_give_the_same(tmp_path, folders):
+    rows, tally = rows_and_tally(("tdm", "ppm"))
+    write_lines(tmp_path / "log.jsonl", rows)
+    table = pa.Table.from_pylist(rows, schema=pa.schema([*JOINED, ("device", pa.string())]))
+    table = table.append_column(KEEP, pa.array([True] * len(rows)))
+    files = [f"/log/device={row['device']}/part" if folders and row["device"] else "/log/part" for row in rows]
+    table = table.append_column(FILE, pa.array(files))
+    table = table.drop_columns(["device"]) if folders else table
+    job = spark_tasks.Job(Settings.checked(["click"], 30.0, None, unit="user_id", cap=None, segment="device"))
+    pieces = [spark_tasks.infer_rows(job, [piece]) for piece in table.to_batches(max_chunksize=50)]
+    partial = pa.Table.from_batches([batch for piece in pieces for batch in piece])
+    partial = partial.sort_by([("key", "ascending"), ("unit", "ascending")])
+    [merged] = spark_tasks.merge_units(job, partial.to_batches(max_chunksize=30))
+    found = pickle.loads(merged.column("found")[0].as_py()).check_segments("device")
+    (comparison,) = [one for one in found.comparisons if one.method.startswith("tdm")]
+    assert_same(comparison.verdict_by_segment, tally.verdict())

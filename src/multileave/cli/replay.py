@@ -123,8 +123,6 @@ def replay(
     if engine == "spark":
         from multileave.cli.replay_spark import run_on_spark
 
-        if segment is not None:
-            raise DataError("--segment needs the local engine. Leave out --engine spark.")
         if form != "multileave":
             raise DataError(f"--format is {form!r}, which only the local engine reads. Leave out --engine spark.")
         run_format: Callable[..., Replay] = partial(run_on_spark, master, sources, clicks=clicks, check_ids=check_ids)

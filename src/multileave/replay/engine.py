@@ -96,7 +96,7 @@ def replay(
         else:
             with ClickJoin(memory=memory, threads=threads) as join:
                 run.infer_joined(files, separate, join, wants)
-        return run.finish(len(files))
+        return run.finish(len(files)).check_segments(segment)
 
 
 class LocalRun(Run):

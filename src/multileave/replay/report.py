@@ -5,11 +5,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import IO, Any, Self
 
-from multileave.errors import TallyError
+from multileave.errors import DataError, TallyError
 from multileave.log.reader import RowError
+from multileave.replay.reading.comparisons import NO_SEGMENT
 from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally, Verdict
 from multileave.stats.verdict.judging import judge
 from multileave.stats.verdict.verdict import DEFAULT
@@ -99,9 +101,8 @@ class Comparison:
         """Return both together; tallies may be merged in place."""
         # Rankers may be in several orders: the least is kept, whichever comes first.
         into, more = sorted((self.tally, other.tally), key=lambda tally: tally.rankers)
-        segments = self.segments or other.segments
-        if self.segments is not None and other.segments is not None:
-            segments = self.segments.merge(other.segments)
+        divided = sorted((one.segments for one in (self, other) if one.segments), key=lambda one: one.rankers)
+        segments = reduce(SegmentedTally.merge, divided) if divided else None
         return replace(self, tally=into.merge(more), segments=segments)
 
     @property
@@ -134,6 +135,16 @@ class Replay:
     examples: tuple[dict[str, Any], ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
     quarantine: str | None = None
+
+    def check_segments(self, column: str | None) -> "Replay":
+        """Return the same, or raise an error if no impression has a value in the column of segments."""
+        found = {segment for one in self.comparisons if one.segments for segment in one.segments.tallies}
+        if found == {NO_SEGMENT}:
+            raise DataError(
+                f"No impression of the log has a value in the column {column!r}; expected the segment, such as a "
+                "device. Check the column's name."
+            )
+        return self
 
     def tally(self, action: str = "click", method: str | None = None) -> Tally:
         """Return the tally of an action; with several methods, name one."""

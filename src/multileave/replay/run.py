@@ -1,6 +1,6 @@
 """A replay under way, in either engine: its settings, and the counts and sums of what has been inferred."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from multileave.errors import DataError
 from multileave.log.reader import MICROSECONDS
 from multileave.methods.base import Method, get_method
-from multileave.replay.inferring.batches import NO_SEGMENT, BatchCredits, infer_batch
+from multileave.replay.inferring.batches import BatchCredits, infer_batch
 from multileave.replay.inferring.events import Actions
 from multileave.replay.inferring.unit_sums import UnitSums
 from multileave.replay.reading.comparisons import Headers
@@ -154,14 +154,4 @@ class Run:
                     found = replace(found, tally=Tally(tally.rankers).merge(tally), segments=by_segment)
                 there = held.get(found.key)
                 held[found.key] = found if there is None else there.merge(found)
-        self._check_segments(held.values())
         return Replay(tuple(held.values()), self.counts, files, **self.quarantine.results())
-
-    def _check_segments(self, comparisons: Iterable[Comparison]) -> None:
-        """Raise an error if no impression is in a segment."""
-        found = {segment for one in comparisons if one.segments is not None for segment in one.segments.tallies}
-        if found == {NO_SEGMENT}:
-            raise DataError(
-                f"No impression of the log has a value in the column {self.settings.segment!r}; expected the segment, "
-                "such as a device. Check the column's name."
-            )

@@ -20,8 +20,6 @@ from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions
 from multileave.stats.tally.health_counts import HealthCounts
 
-NO_SEGMENT = "unknown"  # of rows without one
-
 
 @dataclass(eq=False)
 class BatchCredits:
@@ -82,7 +80,7 @@ def _rows_by_header(batch: pa.RecordBatch, numbers: Array, headers: Headers) -> 
         coded = batch.column("segment").take(pa.array(rows)).dictionary_encode(null_encoding="encode")
         codes = coded.indices.to_numpy()
         for code, segment in enumerate(coded.dictionary.to_pylist()):
-            yield headers.of_segment(number, NO_SEGMENT if segment is None else segment), rows[codes == code]
+            yield headers.of_segment(number, segment), rows[codes == code]
 
 
 def _find_absent(batch: pa.RecordBatch, rows: Array, rankers: int) -> Array:

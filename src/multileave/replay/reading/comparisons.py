@@ -8,6 +8,7 @@ from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
 
 MOST_SEGMENTS = 200
+NO_SEGMENT = "unknown"  # of rows without one
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ class Headers:
         with self._lock:
             return self._place(replace(self.known[number], by_pair=True))
 
-    def of_segment(self, number: int, segment: str) -> int:
-        """Return the number of the same method and rankers in a segment."""
+    def of_segment(self, number: int, segment: str | None) -> int:
+        """Return the number of the same method and rankers in a segment, None if it is not known."""
+        segment = NO_SEGMENT if segment is None else segment
         with self._lock:
             segments = {header.segment for header in self.known} - {None}
             if segment not in segments and len(segments) >= MOST_SEGMENTS:

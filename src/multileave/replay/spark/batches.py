@@ -37,10 +37,11 @@ def prepared_rows(
     """Prepare some rows of a batch, numbered by their place in it."""
     numbers, raws, rows = _lines(batch, rows)
     if raws:
-        units = batch.column(unit).to_pylist() if unit in batch.schema.names else [None] * len(batch)
-        for x, row in enumerate(numbers):
-            if units[row] is not None and isinstance(raws[x], dict):
-                raws[x] = {unit: units[row], **raws[x]}
+        for name in {unit, headers.segment} & set(batch.schema.names):
+            held = batch.column(name).to_pylist()
+            for x, row in enumerate(numbers):
+                if held[row] is not None and isinstance(raws[x], dict):
+                    raws[x] = {name: held[row], **raws[x]}
         yield rows_one_by_one(raws, numbers, unit, headers)
     if len(rows):
         raw = _log_columns(batch)
@@ -58,19 +59,19 @@ def _needed(batch: pa.RecordBatch, raw: pa.RecordBatch, *, dated: bool) -> pa.Re
     return raw.drop_columns([name for name in (*spare, "hidden") if name in raw.schema.names])
 
 
-def with_path_unit(batch: pa.RecordBatch, unit: str | None) -> pa.RecordBatch:
-    """Take the unit from key=value folders if there is no other."""
-    if unit is None:
+def with_path_key(batch: pa.RecordBatch, name: str | None) -> pa.RecordBatch:
+    """Take a column, such as the unit's, from key=value folders if there is no other."""
+    if name is None:
         return batch
     files = batch.column(FILE).dictionary_encode()
-    named = [dict(path_keys(_file_name(file))).get(unit) for file in files.dictionary.to_pylist()]
+    named = [dict(path_keys(_file_name(file))).get(name) for file in files.dictionary.to_pylist()]
     if not any(named):
         return batch
-    units = pa.array(named, pa.string()).take(files.indices)
-    if unit not in batch.schema.names:
-        return batch.append_column(unit, units)
-    held = pc.coalesce(batch.column(unit).cast(pa.string()), units)
-    return batch.set_column(batch.schema.get_field_index(unit), unit, held)
+    values = pa.array(named, pa.string()).take(files.indices)
+    if name not in batch.schema.names:
+        return batch.append_column(name, values)
+    held = pc.coalesce(batch.column(name).cast(pa.string()), values)
+    return batch.set_column(batch.schema.get_field_index(name), name, held)
 
 
 def prepared_clicks(batch: pa.RecordBatch) -> Iterator[Prepared]:

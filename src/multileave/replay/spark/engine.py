@@ -64,20 +64,23 @@ def replay(
     setup: Callable[[], None] | None = None,
     method: str | None = None,
     rates: bool = True,
+    segment: str | None = None,
 ) -> Replay:
     """Infer a log in DataFrames; return what `multileave.replay.replay` returns for the same log.
 
     impressions: rows of `IMPRESSIONS`, or of `JOINED` if there are no separate clicks; or the result of `read_log`.
     clicks: rows of `CLICKS`; they may be late, repeated and in any order.
-    unit, actions, dwell, window, cap, check_ids, method, rates: as in the local engine.
+    unit, actions, dwell, window, cap, check_ids, method, rates, segment: as in the local engine.
     filter: a condition on the columns of impressions; rows for which it is false or null are left out.
     quarantine: a folder for the rows that cannot be inferred, overwritten; all executors must reach it.
     partitions: over how many to spread the units; by default spark.sql.shuffle.partitions, fewer for a small log.
     setup: called first in every task, for example to register your own methods.
     """
-    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method, rates=rates)
+    settings = Settings.checked(
+        actions, dwell, window, unit=unit, cap=cap, method=method, rates=rates, segment=segment
+    )
     with failures("Spark could not replay the log"):
-        rows = _rows(impressions, unit, filter)
+        rows = _rows(impressions, [unit, segment], filter)
         # Separate clicks belong to rows that are filtered out, too.
         repeats = _has_repeats(rows if clicks is not None else rows.where(KEEP))
         if clicks is not None:
@@ -98,12 +101,12 @@ def replay(
         finally:
             if quarantine is not None:
                 partial_sums.unpersist()
-    return found
+    return found.check_segments(segment)
 
 
-def _rows(impressions: "DataFrame", unit: str | None, condition: "Column | None") -> "DataFrame":
-    """Return the columns that tasks need, and where each row comes from."""
-    wanted = dict.fromkeys([*LOG, *([unit] if unit else []), LINE, FILE, ROW, BLOCK])
+def _rows(impressions: "DataFrame", chosen: Sequence[str | None], condition: "Column | None") -> "DataFrame":
+    """Return the columns that tasks need, with those chosen, and where each row comes from."""
+    wanted = dict.fromkeys([*LOG, *(name for name in chosen if name), LINE, FILE, ROW, BLOCK])
     columns = [F.col(name) for name in wanted if name in impressions.columns]
     if FILE not in impressions.columns:
         columns.append(F.input_file_name().alias(FILE))

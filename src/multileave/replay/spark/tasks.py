@@ -32,7 +32,7 @@ from multileave.replay.spark.batches import (
     WRONG,
     prepared_clicks,
     prepared_rows,
-    with_path_unit,
+    with_path_key,
     wrong_rows,
 )
 
@@ -95,7 +95,8 @@ def infer_rows(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
     run = Run(job.settings, wrong, separate=job.separate)
     repeats = _Repeats() if job.repeats else None
     for batch in batches:
-        _infer(job, run, with_path_unit(batch, job.settings.unit), repeats)
+        batch = with_path_key(with_path_key(batch, job.settings.unit), job.settings.segment)
+        _infer(job, run, batch, repeats)
         if wrong.entries:
             yield _rows(PARTIAL, entry=pa.array(wrong.entries))
             wrong.entries.clear()
@@ -115,8 +116,9 @@ def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
         held = reduce(Replay.merge, map(pickle.loads, batch.column("found").drop_null().to_pylist()), held)
         for key in batch.column("key").drop_null().unique():
             some = batch.filter(pc.equal(batch.column("key"), key))
-            method, rankers, by_pair = json.loads(key.as_py())
+            method, rankers, by_pair, segment = json.loads(key.as_py())
             number = run.headers.number(method, tuple(rankers))
+            number = number if segment is None else run.headers.of_segment(number, segment)
             sums = run.sums(run.headers.by_pair(number) if by_pair else number)
             flat = some.column("sums").flatten().to_numpy()
             sums.add_units(some.column("unit"), some.column("impressions").to_numpy(), flat)
@@ -193,7 +195,7 @@ def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
         header = run.headers.known[number]
         ids, counts, values = sums.take_units()
         if len(ids):
-            key = json.dumps([str(header.method), header.rankers, header.by_pair])
+            key = json.dumps([str(header.method), header.rankers, header.by_pair, header.segment])
             offsets = np.arange(len(ids) + 1, dtype=np.int32) * (values.size // len(ids))
             yield _rows(
                 PARTIAL,
