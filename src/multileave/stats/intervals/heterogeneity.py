@@ -19,10 +19,10 @@ def welch(means: Floats, covariance: Floats, freedoms: Floats, most: float = mat
     for two means this is Welch's t test.
 
     If units are in several segments, means are dependent and V has estimated covariances. Then, as for Hotelling's T^2
-    with f degrees of freedom, F is multiplied by (f - k + 2) / f and has k - 1 and f - k + 2, with f at most `most`.
+    with f degrees of freedom, F is multiplied by (f - k + 2) / f and has k - 1 and f - k + 2.
 
     means: (S,); covariance: V (S, S), positive on its diagonal; freedoms: f (S,), of the variances. most: the largest
-    number of degrees of freedom, infinite if the means are independent.
+    number of degrees of freedom.
 
     >>> round(welch(np.array([0.0, 1.0]), np.diag([0.1, 0.1]), np.array([20.0, 20.0])), 3)
     0.031
@@ -37,9 +37,9 @@ def welch(means: Floats, covariance: Floats, freedoms: Floats, most: float = mat
     spread = float(((1.0 - weights / weights.sum()) ** 2 / freedoms).sum())
     squared = segments**2 - 1.0
     statistic = wald / (segments - 1) / (1.0 + 2.0 * (segments - 2) / squared * spread)
-    freedom = squared / (3.0 * spread)
-    if math.isfinite(most):
-        freedom = max(min(freedom, most), segments - 1.0)
+    freedom = min(squared / (3.0 * spread), most)
+    if (covariance != np.diag(variances)).any():
+        freedom = max(freedom, segments - 1.0)
         statistic, freedom = statistic * (freedom - segments + 2) / freedom, freedom - segments + 2
     return float(fdtrc(segments - 1, max(freedom, 1.0), max(statistic, 0.0)))
 

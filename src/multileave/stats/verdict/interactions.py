@@ -78,9 +78,10 @@ def _tests(
             found.append(None)
             continue
         covariance = covariances[:, :, pair][np.ix_(kept, kept)]
-        # With the same units in all segments there are no more independent differences than units.
-        most = float(freedoms[kept].max()) if covariance.any() else np.inf
         covariance[np.diag_indices(len(kept))] = variances[kept, pair]
+        # Welch adds up the degrees of freedom of several segments. With the same units in all of them there are not as
+        # many, and with heavy users the variances are less certain than those of normal variables.
+        most = float(freedoms[kept].max())
         found.append(welch(means[kept, pair], covariance, freedoms[kept], most))
     return found
 
