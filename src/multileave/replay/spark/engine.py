@@ -76,9 +76,7 @@ def replay(
     partitions: over how many to spread the units; by default spark.sql.shuffle.partitions, fewer for a small log.
     setup: called first in every task, for example to register your own methods.
     """
-    settings = Settings.checked(
-        actions, dwell, window, unit=unit, cap=cap, method=method, rates=rates, segment=segment
-    )
+    settings = Settings.checked(actions, dwell, window, unit=unit, cap=cap, method=method, rates=rates, segment=segment)
     with failures("Spark could not replay the log"):
         rows = _rows(impressions, [unit, segment], filter)
         # Separate clicks belong to rows that are filtered out, too.

@@ -31,7 +31,7 @@ class Interaction(Record):
     rankers: tuple[str, str] = about("The two rankers.")
     p: float | None = about(
         "P-value of Welch's test that the mean preference is the same in all segments. For one look; None if the "
-        "verdict is valid at any time, or fewer than two segments have varying preferences."
+        "verdict allows several, or fewer than two segments have varying preferences."
     )
     p_corrected: float | None = about("The same corrected for the number of pairs.")
     significant: bool = about("Whether p_corrected is at most 1 - confidence.")

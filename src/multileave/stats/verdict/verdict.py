@@ -36,8 +36,8 @@ class PairVerdict(Record):
     share_low: float = about("Lower end of the share's confidence interval.", default=0.0)
     share_high: float = about("Upper end of the share's confidence interval.", default=1.0)
     sign_p: float | None = about(
-        "P-value of the exact sign test: do as many units prefer either? For one look; None if the verdict is valid at "
-        "any time.",
+        "P-value of the exact sign test: do as many units prefer either? For one look; None if the verdict allows "
+        "several.",
         default=None,
     )
     sign_p_corrected: float | None = about("The same corrected for the number of pairs.", default=None)
