@@ -110,7 +110,7 @@ def test_the_command_prints_a_table_json_and_a_page(files, tmp_path, capsys):
     assert main(["compare", *files, "--html", str(tmp_path / "page.html")]) == 0
     told = capsys.readouterr().out
     assert "a, b" in told
-    assert "1 queries were answered by a" in told
+    assert "Left out: 1 query that only a answered." in told
     assert "q2" in (tmp_path / "page.html").read_text()
     assert main(["compare", *files, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["pairs"][0]["queries"] == 2

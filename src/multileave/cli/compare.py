@@ -49,7 +49,7 @@ def compare(
     for pair in pairs:
         for name, count in zip(pair.rankers, pair.only, strict=True):
             if count:
-                console.print(f"{count:,} queries were answered by {name} but not by the other, and are left out.")
+                console.print(f"Left out: {count:,} {'query' if count == 1 else 'queries'} that only {name} answered.")
         if pair.different_pages == 0.0:
             console.print(f"{' and '.join(pair.rankers)} return the same pages. No experiment can tell them apart.")
     if html is not None:

@@ -11,8 +11,9 @@ from multileave.version import __version__
 COLUMNS = ("pair", "queries", "overlap", "RBO", "pages differ", "first result differs", "users for a verdict")
 EXPLANATION = (
     "Overlap: share of the first {k} documents that both return. RBO: rank-biased overlap, 1 if the rankings are "
-    "equal. Users: a rough number for these two rankers and one page per user, from people who are 20 % likelier to "
-    "click what the better ranker puts higher, to 5 %."
+    "equal. Pages differ: share of queries on which users could see a difference. Users: a rough number for these two "
+    "rankers and one page per user; the first if users are 20 % likelier to click what the better ranker puts higher, "
+    "the second if they are 5 % likelier."
 )
 
 
