@@ -107,6 +107,8 @@ def main():
         to_verdict(joined)
         read, whole = medians(lambda: read_columns(joined), lambda: to_verdict(joined))
         print(f"  read by pyarrow {read[0]:.2f} s ({read[1]:.2f} s); to a verdict {spell(whole, read)}")
+        plain, rated = medians(lambda: replay(joined, rates=False).tally().verdict(), lambda: to_verdict(joined))
+        print(f"  with rates, compared with replay without {spell(rated, plain)}")
         if options.separate:
             separate = base / "separate"
             print("  " + make(separate, options.impressions, options.units, separate=True, duplicates=0.03, late=0.03))

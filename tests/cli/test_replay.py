@@ -72,6 +72,17 @@ def test_the_health_of_the_data_is_in_every_report(folder, tmp_path, capsys):
     assert json.loads(run(capsys, "replay", folder / "joined", "--json")[1]) == report
 
 
+def test_rates_are_printed_unless_they_are_left_out(tmp_path, capsys):
+    small = ["--impressions", "400", "--queries", "20", "--users", "50", "--method", "dpm"]
+    assert run(capsys, "simulate-log", *small, "--out", tmp_path)[0] == 0
+    out = run(capsys, "replay", tmp_path)[1]
+    assert "r1 alone: " in out
+    assert " clicks per page, " in out
+    found = json.loads(run(capsys, "replay", tmp_path, "--json")[1])["comparisons"][0]["verdict"]["rates"]
+    assert (found["control"], found["impressions"], len(found["rankers"])) == ("r1", 400, 5)
+    assert "alone" not in run(capsys, "replay", tmp_path, "--no-rates")[1]
+
+
 def test_lines_and_separate_clicks_give_the_same_verdict(folder, capsys):
     _, joined, _ = run(capsys, "replay", folder / "joined", "--json")
     _, lines, _ = run(capsys, "replay", folder / "lines", "--json")

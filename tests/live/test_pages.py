@@ -321,6 +321,20 @@ def test_a_page_shows_verdict_plots_tables_health_and_recent_impressions(service
     assert 'id="sentence"' in fragment
 
 
+def test_a_page_says_what_each_ranker_would_earn_alone(service, admin):
+    number = service.create(AUTUMN.changed(name="Rates", method="dpm")).number
+    service.start(number)
+    send_traffic(service, number, units=60)
+    rates = service.report(number).verdict.rates
+    text = unescape(admin.get(f"/experiments/{number}").text)
+    assert "What each ranker would earn alone" in text
+    assert f"{rates.rankers[0].rate:.2f}"[:3] in text
+    assert "clicks per page" in text
+    assert "If users stop after a good result, rates are biased" in text
+    send_traffic(service, 2)
+    assert "would earn alone" not in admin.get("/experiments/2").text  # rpm of the service keeps no propensities
+
+
 def test_an_impression_shows_who_contributed_what(service, admin):
     send_traffic(service, 2)
     key = service.recent(2)[0].key

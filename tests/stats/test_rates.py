@@ -159,6 +159,18 @@ def test_impressions_without_propensities_are_left_out():
     assert other.verdict().rates is None
 
 
+def test_rates_are_worded_and_shown_in_notebooks():
+    tally, _ = filled()
+    verdict = tally.verdict(control="dense")
+    lines = str(verdict.rates).splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith(f"dense alone: {verdict.rates['dense'].rate:.2f} clicks per page, 95 % CI ")
+    assert " %, 95 % CI " in lines[0]
+    assert all(line in verdict._repr_html_() for line in lines)
+    assert verdict.rates.assumption in verdict._repr_html_()
+    assert "valid at any time" in str(tally.rates(interval="anytime"))
+
+
 def test_unknown_names_are_refused():
     tally, _ = filled()
     with pytest.raises(TallyError, match="expected one of the rankers"):

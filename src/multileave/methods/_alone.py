@@ -15,12 +15,13 @@ has expectation 0, whatever users click. It says by how much chance showed more 
 should, and `stats.rates` uses it to remove most of that noise.
 """
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multileave.impression import Impression
-from multileave.kernels import kernel
+from multileave.kernels import Kernel, kernel
 from multileave.methods._unstated import unknown_propensities
 from multileave.outcome import Floats
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from multileave.methods.base import Method
 
 EARNED, SURPLUS, PAGE = range(3)  # the rows of what an impression says
+NO_STAT: Floats = np.zeros(0)
 
 
 @kernel
@@ -50,12 +52,17 @@ def fill_surplus(ranks, lengths, note, stat, visible, k, params, chances, surplu
     rankers = len(lengths)
     if len(ranks) < visible or not propensity(ranks, lengths, note, stat, visible, params, chances, work_f):
         return 0
+    whole = 0.0
+    for x in range(k):
+        whole += attention(x + 1)
     for r in range(rankers):
         if lengths[r] == 0:
             return 0
-        pages[r] = 0.0
-        for x in range(min(k, lengths[r])):
-            pages[r] += attention(x + 1)
+        pages[r] = whole
+        if lengths[r] < k:
+            pages[r] = 0.0
+            for x in range(lengths[r]):
+                pages[r] += attention(x + 1)
         surplus[r] = -pages[r]
     for x in range(visible):
         weight = attention(x + 1) / chances[x]
@@ -111,9 +118,15 @@ def alone(method: "Method", impression: Impression, values: "np.ndarray[Any, Any
         return None
     visible = len(impression.shown) - len(impression.pinned)
     out = np.zeros((3, len(impression.rankers)))
-    bound = fill_alone.bind(fill_surplus=fill_surplus.bind(propensity=method.propensity_kernel))
-    known = bound(
-        impression.ranks, impression.lengths, impression.note, np.array(impression.stat), visible, impression.k,
-        method.parameters, values, out, np.empty(2 * visible + 2),
+    stat = np.array(impression.stat) if impression.stat else NO_STAT
+    known = _filling(method.propensity_kernel)(
+        impression.ranks, impression.lengths, impression.note, stat, visible, impression.k, method.parameters, values,
+        out, np.empty(2 * visible + 2),
     )  # fmt: skip
     return out if known else None
+
+
+@functools.cache
+def _filling(kernel: Kernel) -> Kernel:
+    """Return `fill_alone` for a propensity kernel."""
+    return fill_alone.bind(fill_surplus=fill_surplus.bind(propensity=kernel))

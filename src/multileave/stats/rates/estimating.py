@@ -11,9 +11,9 @@ is an estimate for any fixed b, as W_r has mean 0. Three choices of b are three 
     "doubly robust"  one b for all rankers, which minimises the sum of the rates' variances. It is what a model that
                      expects b g(x) clicks at rank x would be multiplied with in a doubly robust estimator
 
-The last is the default: its variance is never above that of the first, asymptotically, and in our simulations never
-above that of the second (docs/rates.md). Rates are means per impression like preferences, so units are the independent
-observations, and intervals for one look and for any number of looks are the same functions of `Moments`.
+The last is the default: its variance is never above that of the first, asymptotically, and in our simulations like that
+of the second, without the bias of a ratio (docs/rates.md). Rates are means per impression like preferences: units are
+independent, and intervals for one look and for any number of looks are the same functions of `Moments`.
 
 A relative lift is a ratio of two rates. Its interval is Fieller's [fieller1954]: all ratios t for which rate_r - t
 rate_control could be 0. It excludes 0 exactly if the interval of the difference does, and has no ends if the control's
