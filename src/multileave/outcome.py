@@ -22,7 +22,7 @@ class Outcome:
     values: one credit per ranker, shape (R,), whose differences ("difference") or signs of differences ("sign") are the
         preferences; or the preferences themselves ("matrix"), shape (R, R).
     alone: float (3, R), what the impression says about each ranker's own page (see `methods._alone`); None if the
-        method's propensities are unknown.
+        method's propensities are unknown. Outcomes are equal if they prefer the same rankers, whatever this says.
 
     >>> Outcome(("bm25", "dense"), "difference", np.array([1.0, 0.25])).preferences
     array([[ 0.  ,  0.75],
@@ -42,10 +42,7 @@ class Outcome:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Outcome):
             return NotImplemented
-        same = (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(self.values, other.values)
-        if self.alone is None or other.alone is None:
-            return same and self.alone is other.alone
-        return same and np.array_equal(self.alone, other.alone)
+        return (self.rankers, self.kind) == (other.rankers, other.kind) and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
         return hash((self.rankers, self.kind, self.values.tobytes()))
