@@ -1,0 +1,257 @@
+"""Fitting one model to weighted pages: messages between pages and documents, and EM for what all pages share.
+
+A page needs the expected attractiveness of its documents given all other pages; a document needs from each page one
+factor, 1 - rho a (see `behaviour`). Passing these back and forth is belief propagation. It gives the exact marginal
+likelihood's estimates for the position-based and the user browsing model, whose pages do not tie documents together,
+and an approximation for cascades, whose pages tie only documents below the last click.
+
+The map from parameters to their updates is accelerated by Anderson's method [walker2011].
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from multileave.clicks.fitting.conditional import Situations, browsing_situations, rank_centre, rank_situations
+from multileave.clicks.fitting.models import UserModel
+from multileave.clicks.fitting.pages import Pages
+from multileave.clicks.fitting.posterior import BINS, LEAST, MOST, NODES, Tables, update_posterior
+from multileave.kernels import kernel
+from multileave.outcome import Floats
+
+BOUND = 7.0  # parameters lie between expit(-7) and expit(7), which is 0.0009 and 0.9991
+ITERATIONS = 40
+INNER = 3  # updates of the priors for each of the parameters
+PRIOR_STEPS = 12
+WINDOW = 10
+TOLERANCE = 2e-4
+SITUATIONS: dict[str, Callable[[Pages], Situations]] = {"position": rank_situations, "browsing": browsing_situations}
+
+
+def page(order, n, theta, a, rho, sure, hit, weight, num, den):  # type: ignore[no-untyped-def]
+    """Stand for the page kernel of a model, which takes its place when `sweep` is compiled."""
+    return 0.0
+
+
+@kernel
+def sweep(  # type: ignore[no-untyped-def]
+    lists, lengths, row_list, row_order, weights, theta, documents, halves, kind, nodes, mean, spread, dense, chance,
+    rho, hits, fails, bins, num, den, a, new_rho, sure, hit
+):  # fmt: skip
+    """Pass once over all rows: send every page what is known without it, and collect what it says."""
+    k = lists.shape[1]
+    steps = bins.shape[1] - 1
+    hits[:] = 0.0
+    fails[:] = 0.0
+    bins[:] = 0.0
+    num[:] = 0.0
+    den[:] = 0.0
+    total = 0.0
+    for row in range(len(row_list)):
+        weight = weights[row]
+        if weight <= 0.0:
+            continue
+        at = row_list[row]
+        n = lengths[at]
+        for half in range(halves):
+            for x in range(n):
+                d = lists[at, x] + half * documents
+                slot = half * k + x
+                r = rho[row, slot]
+                if r == 0.0:
+                    a[slot] = mean[d]
+                elif dense[d] == 1:
+                    a[slot] = min(mean[d] + r * spread[d] / (1.0 - r * mean[d]), 1.0 - 1e-9)
+                else:
+                    z = kind[d]
+                    below = above = 0.0
+                    for g in range(nodes.shape[1]):
+                        p = chance[d, g] / (1.0 - r * nodes[z, g])
+                        below += p
+                        above += p * nodes[z, g]
+                    a[slot] = above / below
+        total += weight * page(row_order[row], n, theta, a, new_rho, sure, hit, weight, num, den)
+        for half in range(halves):
+            for x in range(n):
+                d = lists[at, x] + half * documents
+                slot = half * k + x
+                r = new_rho[slot]
+                rho[row, slot] = r
+                hits[d] += weight * hit[slot]
+                fails[d] += weight * sure[slot]
+                if r > 0.0:
+                    b = min(np.int64(r * steps), steps - 1)
+                    share = r * steps - b
+                    bins[d, b] += weight * (1.0 - share)
+                    bins[d, b + 1] += weight * share
+    return total
+
+
+@dataclass(eq=False)
+class Estimate:
+    """The parameters of a model fitted to pages, and what is known about each document.
+
+    theta: (p,) the model's parameters, flat. counts: (p,) how often each could be observed, in expectation.
+    alpha, beta: the priors of the classes. mean, spread: the posterior of each document's attractiveness, then, for
+    models with satisfaction, of its probability not to satisfy.
+    """
+
+    theta: Floats
+    counts: Floats
+    alpha: Floats
+    beta: Floats
+    mean: Floats
+    spread: Floats
+    hits: Floats
+
+
+class Estimator:
+    """Fits one model to pages whose rows have weights; holds the messages, so that a next fit starts from the last."""
+
+    def __init__(self, model: UserModel, pages: Pages, classes: Any) -> None:
+        self.model, self.pages = model, pages
+        k, halves = pages.k, model.halves
+        self.classes = int(classes.max()) + 1
+        satisfaction = [np.full(pages.documents, self.classes)] * (halves - 1)
+        self.kind = np.concatenate([classes, *satisfaction]).astype(np.int64)
+        priors = self.classes + halves - 1
+        size = pages.documents * halves
+        self._lengths = pages.lengths
+        self.free = model.free(k)
+        self.theta = model.start(k)
+        self.mean, self.spread = np.full(size, 0.2), np.full(size, 0.02)
+        self.dense = np.ones(size, dtype=np.uint8)
+        self.chance = np.zeros((size, NODES), dtype=np.float32)
+        self.rho = np.zeros((len(pages.row_list), k * halves), dtype=np.float32)
+        self.hits, self.fails = np.zeros(size), np.zeros(size)
+        self.bins = np.zeros((size, BINS), dtype=np.float32)
+        self.num, self.den = np.zeros(len(self.theta)), np.zeros(len(self.theta))
+        self._work = [np.zeros(k * halves) for _ in range(4)]
+        self.logs = np.zeros((priors, 5))
+        self.sizes = np.bincount(self.kind, minlength=priors).astype(np.float64)
+        self.tables = Tables(np.full(priors, 0.6), np.full(priors, 2.4))
+        self.situations = SITUATIONS[model.name](pages) if model.conditional else None
+        self._sweep = sweep.bind(page=model.page)
+
+    def copy(self) -> "Estimator":
+        """Return an estimator in the same state that shares nothing that changes."""
+        other = object.__new__(Estimator)
+        other.__dict__.update(self.__dict__)
+        for name in (
+            "theta", "mean", "spread", "dense", "chance", "rho", "hits", "fails", "bins", "num", "den", "logs"
+        ):  # fmt: skip
+            setattr(other, name, getattr(self, name).copy())
+        other._work = [part.copy() for part in self._work]
+        other.tables = deepcopy(self.tables)
+        return other
+
+    def _pass(self, weights: Floats) -> float:
+        pages, tables = self.pages, self.tables
+        return float(
+            self._sweep(
+                pages.lists, self._lengths, pages.row_list, pages.row_order, weights, self.theta, pages.documents,
+                self.model.halves, self.kind, tables.nodes, self.mean, self.spread, self.dense, self.chance, self.rho,
+                self.hits, self.fails, self.bins, self.num, self.den, *self._work,
+            )
+        )  # fmt: skip
+
+    def _update_documents(self) -> None:
+        tables = self.tables
+        update_posterior(
+            self.kind, tables.alpha, tables.beta, tables.nodes, tables.log_weights, tables.log_hit, tables.log_fail,
+            tables.log_miss, self.hits, self.fails, self.bins, self.mean, self.spread, self.dense, self.chance, self.logs,
+        )  # fmt: skip
+
+    def step(self, weights: Floats, passes: int = 2) -> Floats:
+        """Return the update of the free parameters, as logits, after that many exchanges of messages."""
+        for _ in range(passes):
+            self._pass(weights)
+            self._update_documents()
+        self._pass(weights)
+        updated = self.model.updated(self.num, self.den, self.pages.k)
+        return np.clip(logit(updated[self.free]), -BOUND, BOUND)
+
+    def set(self, logits: Floats) -> None:
+        """Set the free parameters; the mean satisfaction is also that of its prior."""
+        self.theta[self.free] = expit(np.clip(logits, -BOUND, BOUND))
+        if self.model.halves == 2:
+            tables, mean = self.tables, float(self.theta[-1])
+            size = float(np.clip(tables.alpha[-1] + tables.beta[-1], 1.0, MOST))
+            tables.set_class(self.classes, max(size * (1.0 - mean), LEAST), max(size * mean, LEAST))
+
+    @property
+    def logits(self) -> Floats:
+        """The free parameters as logits."""
+        return np.asarray(logit(self.theta[self.free]))
+
+    def fit(self, weights: Floats, *, iterations: int = ITERATIONS) -> "Estimate":
+        """Fit parameters and priors until nothing moves."""
+        if self.situations is not None:
+            self.theta = np.minimum(self.conditional(weights), 1.0)
+            for _ in range(min(iterations, PRIOR_STEPS)):
+                self._pass(weights)
+                self._update_documents()
+                self._move_priors(*self.tables.updated(self.sizes, self.logs))
+            return self._last_pass(weights)
+        before: list[tuple[Floats, Floats]] = []
+        for turn in range(iterations):
+            start = self.logits
+            for _ in range(INNER):
+                self._pass(weights)
+                self._update_documents()
+                self._move_priors(*self.tables.updated(self.sizes, self.logs))
+            moved = self.step(weights, 1)
+            before = [*before[-WINDOW:], (start, moved)]
+            if turn > 1 and np.abs(moved - start).max() < TOLERANCE:
+                break
+            self.set(accelerated(before) if turn > 1 else moved)
+        self.iterations = turn + 1
+        return self._last_pass(weights)
+
+    def conditional(self, weights: Floats, start: Any = None) -> Floats:
+        """Return examination of a conditional model; see `conditional`."""
+        centre = rank_centre(self.pages, weights)
+        if self.model.name == "browsing":
+            ranks = np.log(np.minimum(rank_situations(self.pages).fit(weights, centre), 1.0))
+            centre = np.repeat(ranks, np.arange(1, self.pages.k + 1))
+        assert self.situations is not None
+        return self.situations.fit(weights, centre, start)
+
+    def _move_priors(self, alpha: Floats, beta: Floats) -> None:
+        for z in range(len(alpha)):
+            self.tables.set_class(z, float(alpha[z]), float(beta[z]))
+
+    def _last_pass(self, weights: Floats) -> "Estimate":
+        for _ in range(2):
+            self._pass(weights)
+            self._update_documents()
+        return self.estimate()
+
+    def estimate(self) -> "Estimate":
+        """Return the state as a value."""
+        return Estimate(
+            self.theta.copy(), self.den.copy(), self.tables.alpha.copy(), self.tables.beta.copy(), self.mean.copy(),
+            self.spread.copy(), self.hits.copy(),
+        )  # fmt: skip
+
+
+def accelerated(before: list[tuple[Floats, Floats]]) -> Floats:
+    """Return Anderson's extrapolation of a fixed-point iteration from its last points and their images.
+
+    >>> points = [np.array([x]) for x in (8.0, 4.0)]
+    >>> accelerated([(x, x / 2 + 1) for x in points]).round(6)
+    array([2.])
+    """
+    points = np.array([start for start, _ in before])
+    images = np.array([moved for _, moved in before])
+    residuals = images - points
+    if len(before) < 2:
+        return np.asarray(images[-1])
+    differences = np.diff(residuals, axis=0).T
+    weights, *_ = np.linalg.lstsq(differences, residuals[-1], rcond=1e-8)
+    target = images[-1] - np.diff(images, axis=0).T @ weights
+    return np.asarray(images[-1] + np.clip(target - images[-1], -1.0, 1.0))

@@ -1,0 +1,237 @@
+"""What is known about each document: a Beta prior by exposure, and the posterior given all pages, by quadrature.
+
+Rankers put good documents on top, so a prior that ignores where a document was shown would take part of what is due to
+attractiveness for examination. Documents are therefore put into classes by the mean rank at which their query's pages
+showed them, and every class has a Beta prior of its own, fitted by marginal likelihood: a correlated random effect
+[mundlak1978]. Documents that were rarely shown shrink to the mean of their class.
+
+The posterior density of attractiveness a is
+
+    prior(a) a^hits (1 - a)^fails prod_b (1 - rho_b a)^bins_b,    rho_b = b / 16
+
+where weights between two values of rho are shared linearly. For documents with little data, Gauss-Jacobi quadrature with
+the prior as its weight integrates this exactly; for others the trapezoidal rule on the logit scale around the mode does.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, roots_jacobi
+
+from multileave.clicks.fitting.pages import Pages
+from multileave.kernels import kernel
+from multileave.outcome import Floats
+
+NODES = 24
+BINS = 17
+DENSE = 40.0  # impressions from which the trapezoidal rule is used; Gauss-Jacobi is exact below 2 NODES
+LEAST, MOST = 0.01, 200.0  # bounds of the prior's parameters
+SIZE, SIZE_SPREAD = 5.0, 1.5  # of the prior's own prior
+CLASSES = 20
+DOCUMENTS_PER_CLASS = 50
+
+
+def exposure_classes(pages: Pages) -> Any:
+    """Return the class of each document: by the mean rank on its query's pages, k + 1 where it is missing."""
+    k = pages.k
+    weights = np.bincount(pages.row_list, pages.row_weights(), minlength=len(pages.lists))
+    shown = pages.lists >= 0
+    found = pages.lists[shown]
+    counts = np.broadcast_to(weights[:, None], shown.shape)[shown]
+    ranks = np.broadcast_to(np.arange(1.0, k + 1), shown.shape)[shown]
+    times = np.bincount(found, counts, minlength=pages.documents)
+    summed = np.bincount(found, counts * ranks, minlength=pages.documents)
+    of_query = np.bincount(pages.query, weights, minlength=pages.queries)
+    query = np.zeros(pages.documents, dtype=np.int64)
+    query[found] = np.broadcast_to(pages.query[:, None], shown.shape)[shown]
+    total = np.maximum(of_query[query], times)
+    mean = (summed + (total - times) * (k + 1)) / np.maximum(total, 1.0)
+    count = int(np.clip(pages.documents // DOCUMENTS_PER_CLASS, 1, CLASSES))
+    edges = np.quantile(mean, np.linspace(0.0, 1.0, count + 1)[1:-1])
+    return np.unique(np.searchsorted(edges, mean), return_inverse=True)[1]
+
+
+@dataclass(eq=False)
+class Tables:
+    """The nodes, weights and logarithms of the quadrature for each class of documents."""
+
+    alpha: Floats
+    beta: Floats
+
+    def __post_init__(self) -> None:
+        size = len(self.alpha), NODES
+        self.nodes, self.log_weights, self.log_hit, self.log_fail = (np.zeros(size) for _ in range(4))
+        self.log_miss = np.zeros((len(self.alpha), BINS, NODES))
+        for z in range(len(self.alpha)):
+            self.set_class(z, self.alpha[z], self.beta[z])
+
+    def set_class(self, z: int, alpha: float, beta: float) -> None:
+        """Set the prior of a class."""
+        self.alpha[z], self.beta[z] = alpha, beta
+        with np.errstate(invalid="ignore"):  # SciPy divides 0 by 0, and then leaves the result out
+            x, weights = roots_jacobi(NODES, beta - 1.0, alpha - 1.0)
+        self.nodes[z] = np.clip((1.0 + x) / 2.0, 1e-15, 1.0 - 1e-15)
+        self.log_weights[z] = np.log(np.maximum(weights / weights.sum(), 1e-300))
+        self.log_hit[z] = np.log(self.nodes[z])
+        self.log_fail[z] = np.log1p(-self.nodes[z])
+        self.log_miss[z] = np.log1p(-np.arange(BINS)[:, None] / (BINS - 1.0) * self.nodes[z])
+
+    def updated(self, counts: Floats, logs: Floats) -> tuple[Floats, Floats]:
+        """Return the parameters of the priors after a Newton step for the logit of the mean and for the log of the size.
+
+        counts: (Z,) documents. logs: (Z, 5) sums over documents of the posterior expectations of log a and log(1 - a), and
+        of their second moments about the posterior means: variances, then the covariance. The size alpha + beta has a
+        weak prior around 5, for classes that say nothing about it.
+        """
+        weights = np.exp(self.log_weights)
+        hit, fail = (weights * self.log_hit).sum(1), (weights * self.log_fail).sum(1)
+        moments = np.stack(
+            [(weights * self.log_hit**2).sum(1) - hit**2, (weights * self.log_fail**2).sum(1) - fail**2,
+             (weights * self.log_hit * self.log_fail).sum(1) - hit * fail], axis=1,
+        )  # fmt: skip
+        # The same nodes for posterior and prior, so that the error of the quadrature cancels.
+        by_alpha, by_beta = (logs[:, :2] - counts[:, None] * np.stack([hit, fail], axis=1)).T
+        whole = counts[:, None] * moments
+        size = self.alpha + self.beta
+        mean = self.alpha / size
+        scale = size * mean * (1.0 - mean)
+
+        def information(m: Floats) -> tuple[Floats, Floats]:
+            by_mean = scale**2 * (m[:, 0] + m[:, 1] - 2.0 * m[:, 2])
+            by_size = self.alpha**2 * m[:, 0] + self.beta**2 * m[:, 1] + 2.0 * self.alpha * self.beta * m[:, 2]
+            return by_mean, by_size
+
+        (mean_whole, size_whole), (mean_known, size_known) = information(whole), information(whole - logs[:, 2:])
+        mean_step = scale * (by_alpha - by_beta) / np.maximum(np.maximum(mean_known, 0.1 * mean_whole), 1e-6)
+        pull = 1.0 / SIZE_SPREAD**2
+        size_slope = self.alpha * by_alpha + self.beta * by_beta - pull * np.log(size / SIZE)
+        size_step = size_slope / (np.maximum(size_known, 0.1 * size_whole) + pull)
+        mean = expit(logit(mean) + np.clip(mean_step, -1.0, 1.0))
+        size = size * np.exp(np.clip(size_step, -0.5, 0.5))
+        return np.clip(size * mean, LEAST, MOST), np.clip(size * (1.0 - mean), LEAST, MOST)
+
+
+@kernel
+def slopes(u, hits, fails, bins):  # type: ignore[no-untyped-def]
+    """Return the first and second derivative of the log posterior density of u = logit a."""
+    a = 1.0 / (1.0 + np.exp(-u))
+    first = hits * (1.0 - a) - fails * a
+    second = -(hits + fails) * a * (1.0 - a)
+    for b in range(1, len(bins)):
+        if bins[b] != 0.0:
+            rho = b / (len(bins) - 1.0)
+            part = rho * a * (1.0 - a) / (1.0 - rho * a)
+            first -= bins[b] * part
+            second -= bins[b] * part * (1.0 - 2.0 * a + part)
+    return first, second
+
+
+@kernel
+def dense_posterior(hits, fails, bins, points):  # type: ignore[no-untyped-def]
+    """Return mean and variance of a, means, variances and covariance of log a and log(1 - a).
+
+    hits and fails include the prior's.
+    """
+    effective = fails
+    for b in range(len(bins)):
+        effective += bins[b] * b / (len(bins) - 1.0)
+    u = np.log(hits / effective)
+    second = -1.0
+    for _ in range(30):
+        first, second = slopes(u, hits, fails, bins)
+        if second >= -1e-9:
+            second = -1e-9 - (hits + effective) * 0.01
+        step = min(max(-first / second, -1.0), 1.0)
+        u += step
+        if abs(step) < 1e-6:
+            break
+    first, second = slopes(u, hits, fails, bins)
+    deviation = 1.0 / np.sqrt(max(-second, 1e-6))
+    low = u - max(6.0 * deviation, 12.0 / hits)
+    high = u + 6.0 * deviation
+    peak = -1e300
+    for turn in range(2):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for g in range(points):
+            at = low + (high - low) * g / (points - 1.0)
+            a = 1.0 / (1.0 + np.exp(-at))
+            log_hit = -np.log1p(np.exp(-at))
+            log_fail = -np.log1p(np.exp(at))
+            height = hits * log_hit + fails * log_fail
+            for b in range(1, len(bins)):
+                if bins[b] != 0.0:
+                    height += bins[b] * np.log1p(-b / (len(bins) - 1.0) * a)
+            if turn == 0:
+                peak = max(peak, height)
+            else:
+                p = np.exp(height - peak)
+                s0 += p
+                s1 += p * a
+                s2 += p * a * a
+                s3 += p * log_hit
+                s4 += p * log_fail
+                s5 += p * log_hit * log_hit
+                s6 += p * log_fail * log_fail
+                s7 += p * log_hit * log_fail
+    mean, hit, fail = s1 / s0, s3 / s0, s4 / s0
+    variance = max(s2 / s0 - mean * mean, 0.0)
+    return mean, variance, hit, fail, s5 / s0 - hit * hit, s6 / s0 - fail * fail, s7 / s0 - hit * fail
+
+
+@kernel
+def update_posterior(  # type: ignore[no-untyped-def]
+    kind, alpha, beta, nodes, log_weights, log_hit, log_fail, log_miss, hits, fails, bins, mean, spread, dense, chance, logs
+):
+    """Write each document's posterior mean and variance, and its chances on the nodes if it has little data.
+
+    kind: the class of each. logs: (Z, 5), see `Tables.updated`.
+    """
+    points = nodes.shape[1]
+    logs[:] = 0.0
+    for d in range(len(kind)):
+        z = kind[d]
+        seen = hits[d] + fails[d]
+        for b in range(bins.shape[1]):
+            seen += bins[d, b]
+        if seen > DENSE:
+            dense[d] = 1
+            found = dense_posterior(alpha[z] + hits[d], beta[z] + fails[d], bins[d], points)
+            mean[d] = found[0]
+            spread[d] = found[1]
+            for j in range(5):
+                logs[z, j] += found[2 + j]
+            continue
+        dense[d] = 0
+        for g in range(points):
+            chance[d, g] = log_weights[z, g] + hits[d] * log_hit[z, g] + fails[d] * log_fail[z, g]
+        for b in range(1, bins.shape[1]):
+            weight = bins[d, b]
+            if weight != 0.0:
+                for g in range(points):
+                    chance[d, g] += weight * log_miss[z, b, g]
+        peak = chance[d, 0]
+        for g in range(1, points):
+            peak = max(peak, chance[d, g])
+        total = 0.0
+        for g in range(points):
+            chance[d, g] = np.exp(chance[d, g] - peak)
+            total += chance[d, g]
+        m = v = first = second = third = fourth = fifth = 0.0
+        for g in range(points):
+            p = chance[d, g] / total
+            chance[d, g] = p
+            m += p * nodes[z, g]
+            v += p * nodes[z, g] * nodes[z, g]
+            first += p * log_hit[z, g]
+            second += p * log_fail[z, g]
+            third += p * log_hit[z, g] * log_hit[z, g]
+            fourth += p * log_fail[z, g] * log_fail[z, g]
+            fifth += p * log_hit[z, g] * log_fail[z, g]
+        mean[d] = m
+        spread[d] = max(v - m * m, 0.0)
+        logs[z, 0] += first
+        logs[z, 1] += second
+        logs[z, 2] += third - first * first
+        logs[z, 3] += fourth - second * second
+        logs[z, 4] += fifth - first * second
