@@ -15,6 +15,7 @@ from multileave.cli.backup import backup, restore
 from multileave.cli.check import check
 from multileave.cli.compare import compare
 from multileave.cli.demo import demo
+from multileave.cli.fit_users import fit_users
 from multileave.cli.keys import keys
 from multileave.cli.methods import methods
 from multileave.cli.plan import plan
@@ -33,7 +34,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 # Options that take several values.
 LISTS = (
     "--datasets", "--methods", "--rankers", "--users", "--runs", "--folds", "--load", "--actions", "--clicks",
-    "--pilot", "--users-from",
+    "--pilot", "--users-from", "--models",
 )  # fmt: skip
 
 # Help is plain text: boxes around it would take a third longer.
@@ -46,6 +47,7 @@ app.command(short_help="Decide exactly which methods are considerate and unbiase
 app.command(short_help="Measure how methods perform, with simulated users.")(study)
 app.command(short_help="Show where rankers differ, before any user sees them.")(compare)
 app.command(short_help="Compute how many users it takes to detect a difference.")(plan)
+app.command("fit-users", short_help="Fit models of users to the clicks of a log.")(fit_users)
 app.command(short_help="Infer from a log which ranker users prefer.")(replay)
 app.command("simulate-log", short_help="Write a log of simulated users, to try things out.")(simulate_log)
 app.command(short_help="Run the service: pages, events, verdicts and a dashboard.")(serve)

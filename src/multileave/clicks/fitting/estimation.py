@@ -198,6 +198,7 @@ class Estimator:
                 self._move_priors(*self.tables.updated(self.sizes, self.logs))
             return self._last_pass(weights)
         before: list[tuple[Floats, Floats]] = []
+        last = np.inf
         for turn in range(iterations):
             start = self.logits
             for _ in range(INNER):
@@ -205,10 +206,13 @@ class Estimator:
                 self._update_documents()
                 self._move_priors(*self.tables.updated(self.sizes, self.logs))
             moved = self.step(weights, 1)
-            before = [*before[-WINDOW:], (start, moved)]
+            residual = float(np.linalg.norm(moved - start))
             if turn > 1 and np.abs(moved - start).max() < TOLERANCE:
                 break
-            self.set(accelerated(before) if turn > 1 else moved)
+            # A step that led further away is forgotten with all before it.
+            before = [*before[-WINDOW:], (start, moved)] if residual < last else [(start, moved)]
+            last = residual
+            self.set(accelerated(before))
         self.iterations = turn + 1
         return self._last_pass(weights)
 

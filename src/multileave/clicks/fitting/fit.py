@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multileave.clicks.fitting.estimation import Estimate, Estimator
-from multileave.clicks.fitting.fitted import FittedModel, FittedUsers
+from multileave.clicks.fitting.result import ModelFit, UserFit
 from multileave.clicks.fitting.held_out import (
     FOLDS,
     HeldOut,
@@ -43,7 +43,7 @@ def fit(
     threads: int | None = None,
     quarantined: int = 0,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
-) -> FittedUsers:
+) -> UserFit:
     """Fit user models to pages, predict held-out sessions, and return the models with intervals.
 
     models: names from `MODELS`. samples: of the bootstrap over sessions, at least 2. seed: of folds and samples.
@@ -120,7 +120,7 @@ def fit(
         estimators[model.name] = estimator.estimate()
     best = choose(results, [len(model.free(pages.k)) for model in chosen])
     baseline = held_out_baseline(pages, fold)
-    return FittedUsers(
+    return UserFit(
         best=best,
         log={
             "pages": len(pages.page_row), "sessions": pages.sessions, "queries": pages.queries,
@@ -145,7 +145,7 @@ def fit(
 
 def _described(
     model: UserModel, pages: Pages, estimate: Estimate, span: Floats, result: HeldOut, best: HeldOut, seed: int
-) -> FittedModel:
+) -> ModelFit:
     difference = compare(result, best)
     shown = pages.lists[pages.row_list]
     counted = np.broadcast_to(pages.row_weights()[:, None], shown.shape)[shown >= 0]
@@ -159,7 +159,7 @@ def _described(
         satisfied = tuple(1.0 - x for x in reversed(_quantiles(estimate, opposite, clicks, seed)))
         satisfied_by_grade = tuple(1.0 - x for x in _by_grade(pages, estimate.mean[opposite], clicks))
     named = model.named
-    return FittedModel(
+    return ModelFit(
         name=model.name,
         title=model.title,
         size=len(model.free(pages.k)),

@@ -1,8 +1,10 @@
 """The files of a log, local or in object stores, and their parts, each read by one core at a time."""
 
+import lzma
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
-PACKED = {".gz": "gzip", ".zst": "zstd"}
+PACKED = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 BLOCK = 1 << 22  # bytes of lines in a part
 MOST_LINE = 1 << 26  # bytes; a longer line is invalid
 
@@ -77,7 +79,7 @@ def find_files(paths: Paths, filesystem: pafs.FileSystem | None = None) -> list[
             infos = [i for i in inside if i.type == pafs.FileType.File and is_log_name(i.base_name)]
             if not infos:
                 raise DataError(
-                    f"{name} has no files ending in .parquet, .jsonl, .jsonl.gz or .jsonl.zst. "
+                    f"{name} has no files ending in .parquet, .jsonl, .jsonl.gz, .jsonl.zst or .jsonl.xz. "
                     "Pass the folder of the log."
                 )
         for one in infos:
@@ -121,7 +123,7 @@ def _line_parts(file: LogFile) -> Iterator[Part]:
     packed = next((codec for end, codec in PACKED.items() if file.path.endswith(end)), None)
     first, rest, share = 1, b"", 0
     try:
-        with file.filesystem.open_input_stream(file.path, compression=packed) as stream:
+        with _unpacked(file, packed) as stream:
             while block := stream.read(BLOCK):
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop()
@@ -131,11 +133,17 @@ def _line_parts(file: LogFile) -> Iterator[Part]:
                 if lines:
                     yield Part(file, -1, first, share, lines=lines)
                     first, share = first + len(lines), 0
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, EOFError, lzma.LZMAError, pa.ArrowException) as error:
         yield Part(file, -1, first, share, lines=[rest] if rest else [], error=unreadable("file", error))
         return
     if rest:
         yield Part(file, -1, first, share, lines=[rest])
+
+
+def _unpacked(file: LogFile, packed: str | None) -> Any:
+    if packed == "xz":  # which Arrow cannot read
+        return lzma.open(file.filesystem.open_input_file(file.path))
+    return file.filesystem.open_input_stream(file.path, compression=packed)
 
 
 def unreadable(what: str, error: Exception) -> RowError:

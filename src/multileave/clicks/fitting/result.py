@@ -13,7 +13,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class FittedModel:
+class ModelFit:
     """A model fitted to a log.
 
     parameters: by name; a number, a list by rank, or a list of lists. intervals: 95 % intervals in the same shape.
@@ -58,7 +58,7 @@ class FittedModel:
 
 
 @dataclass(frozen=True)
-class FittedUsers:
+class UserFit:
     """All models fitted to a log.
 
     log: counts. models: by name. unidentified: why a model could not be fitted, by name. notes: what to know.
@@ -68,7 +68,7 @@ class FittedUsers:
     best: str
     log: Mapping[str, int]
     baseline: Mapping[str, Any]
-    models: Mapping[str, FittedModel]
+    models: Mapping[str, ModelFit]
     unidentified: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
@@ -130,7 +130,7 @@ class FittedUsers:
             raise DataError(f"{path} cannot be written: {error.strerror}. Choose another file.") from None
 
 
-def _difference(model: FittedModel) -> str:
+def _difference(model: ModelFit) -> str:
     return f"{model.difference:+.4f} ± {1.96 * model.error:.4f} nats per page"
 
 
