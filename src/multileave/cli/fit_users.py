@@ -75,7 +75,8 @@ def _print(users: "UserFit", counts: "PageCounts", quarantine: Path | None) -> N
     console = table_console()
     log = users.log
     console.print(
-        f"{log['pages']:,} pages of {log['queries']:,} queries in {log['sessions']:,} sessions, {log['clicks']:,} clicks"
+        f"{log['pages']:,} pages of {log['queries']:,} queries in {log['sessions']:,} sessions, "
+        f"{log['clicks']:,} clicks"
     )
     wrong = {name: value for name, value in vars(counts).items() if value and name not in ("rows", "pages")}
     if wrong:

@@ -1,4 +1,6 @@
-"""Click models: simulated users, compiled."""
+"""Click models: simulated users, compiled, and `fit`, which fits them to logs."""
+
+from typing import Any
 
 from multileave.clicks.browsing import Browsing, browsing_clicks
 from multileave.clicks.cascade import USERS, Cascade, cascade_clicks, user
@@ -19,7 +21,16 @@ __all__ = [
     "cascade_clicks",
     "default_user",
     "find_user",
+    "fit",
     "position_clicks",
     "returning_clicks",
     "user",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "fit":  # with SciPy, which takes a while to import
+        from multileave.clicks.fitting import fit
+
+        return fit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

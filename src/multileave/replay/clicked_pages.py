@@ -1,12 +1,13 @@
 """Result pages with clicks from logs, for fitting user models: which documents were shown, and clicked in which order.
 
-Two notations of a row are read. Rows of our own log (see `multileave.log`) have a version and a method; clicks are in the
-row or in separate files. All others are plain pages:
+Two notations of a row are read. Rows of our own log (see `multileave.log`) have a version and a method; clicks are in
+the row or in separate files. All others are plain pages:
 
     {"session": "s1", "query": "q7", "shown": ["d3", "d1"], "clicks": [1, 0], "grades": [0, 2]}
 
-with the positions clicked, from 0 and in the order of clicking. "session" may be null or missing, "grades" may be missing.
-Other formats are translated into these. Parts of files are read one after another; see `multileave.replay.reading`.
+with the positions clicked, from 0 and in the order of clicking. "session" may be null or missing, "grades" may be
+missing. Other formats are translated into these. Parts of files are read one after another; see
+`multileave.replay.reading`.
 """
 
 import os
@@ -84,8 +85,8 @@ def read_pages(
     paths: files, folders or URIs of JSON lines (also .gz, .zst, .xz) or Parquet.
     clicks: files, folders or URIs of clicks, if they are separate.
     k: the ranks to keep. action: events with another action are left out; an event without one is a click.
-    unit: the column that identifies the session; by default `session` of plain pages and `session_id`, else `user_id`, of
-        our log. A page without one is a session of its own.
+    unit: the column that identifies the session; by default `session` of plain pages and `session_id`, else `user_id`,
+        of our log. A page without one is a session of its own.
     quarantine: a file for invalid rows, with the reason. other: how to read another format.
     memory: the most that the join with separate clicks may use, such as "4GB".
     progress: called with the current step, and how many bytes of how many are done.
@@ -108,7 +109,8 @@ def read_pages(
     if not len(reader.collector):
         reason = f" The first invalid row: {examples[0]['reason']}" if examples else ""
         raise DataError(
-            f"The log has no valid pages: {reader.counts.rows:,} rows were read, {reader.counts.quarantined:,} of them are "
+            f"The log has no valid pages: {reader.counts.rows:,} rows were read, {reader.counts.quarantined:,} "
+            f"of them are "
             f"invalid.{reason} Pass a log with pages that were shown, such as "
             '{"query": "q", "shown": ["d1", "d2"], "clicks": [0]}.'
         )

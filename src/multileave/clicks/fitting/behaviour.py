@@ -9,9 +9,9 @@ Every kernel is called as
 
     page(order u1[k], n, theta f8[p], a f8[m], rho f8[m], sure f8[m], hit f8[m], weight, num f8[p], den f8[p]) -> log P
 
-with the order of clicks (0: not clicked) of the n documents shown and the expected attractiveness of each. It writes rho,
-the certain skips and the certain clicks by document, and adds its expected counts to num and den. m is k, or 2 k for
-`bayesian_page`: the second half of a, rho, sure and hit is about the probability that a click does not satisfy.
+with the order of clicks (0: not clicked) of the n documents shown and the expected attractiveness of each. It writes
+rho, the certain skips and the certain clicks by document, and adds its expected counts to num and den. m is k, or 2 k
+for `bayesian_page`: the second half of a, rho, sure and hit is about the probability that a click does not satisfy.
 """
 
 import numpy as np
@@ -197,12 +197,13 @@ def bayesian_page(order, n, theta, a, rho, sure, hit, weight, num, den):  # type
 def returning_page(order, n, theta, a, rho, sure, hit, weight, num, den):  # type: ignore[no-untyped-def]
     """Cascade that may go back; theta: going on after a skip, after a click, and going back. log P is of the order."""
     go_on, stay, back = theta[0], theta[1], theta[2]
-    count = 0
+    count = np.int64(0)
     for x in range(n):
         rho[x] = 0.0
         sure[x] = 0.0
         hit[x] = 1.0 if order[x] > 0 else 0.0
-        count = max(count, np.int64(order[x]))
+        if order[x] > count:
+            count = np.int64(order[x])
     total = 0.0
     here = -1
     for turn in range(1, count + 1):

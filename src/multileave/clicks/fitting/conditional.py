@@ -1,13 +1,14 @@
-"""Examination by comparing each document with itself at other ranks, for models whose clicks above are all that matters.
+"""Examination by comparing each document with itself at other ranks.
 
-In the position-based and the user browsing model a document d is clicked n_dj e_j a_d times in expectation if it is shown
-n_dj times in situation j (a rank, or a rank and the last click above). Given its number of clicks C_d, attractiveness a_d
-drops out of the Poisson likelihood
+In the position-based and the user browsing model a document d is clicked n_dj e_j a_d times in expectation if it is
+shown n_dj times in situation j (a rank, or a rank and the last click above). Given its number of clicks C_d,
+attractiveness a_d drops out of the Poisson likelihood
 
     sum over d of ( sum over j of c_dj log e_j  -  C_d log sum over j of n_dj e_j )
 
-whose maximum is consistent for whatever attractiveness documents have and wherever rankers put them [wooldridge1999]: only
-the expectation has to be right. Documents shown in a single situation say nothing. The first situation, rank 1, has e = 1.
+whose maximum is consistent for whatever attractiveness documents have and wherever rankers put them [wooldridge1999]:
+only the expectation has to be right. Documents shown in a single situation say nothing. The first situation, rank 1,
+has e = 1.
 """
 
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def conditional_slopes(start, situation, shown, clicked, e, gradient, hessian, p
 
 @dataclass(eq=False)
 class Situations:
-    """In which situations each document was shown: the cells of a table of documents by situations, stored by document."""
+    """In which situations each document was shown: a table of documents by situations, stored by document."""
 
     start: Any
     situation: Any
@@ -111,4 +112,4 @@ def browsing_situations(pages: Pages) -> Situations:
 def rank_centre(pages: Pages, weights: Floats) -> Floats:
     """Return the log click rate of each rank relative to rank 1."""
     rates = np.maximum(click_rates(pages, weights), 1e-6)
-    return np.log(np.minimum(rates / rates[0], 1.0))
+    return np.asarray(np.log(np.minimum(rates / rates[0], 1.0)))

@@ -32,9 +32,7 @@ TOLERANCE = 2e-4
 SITUATIONS: dict[str, Callable[[Pages], Situations]] = {"position": rank_situations, "browsing": browsing_situations}
 
 
-def page(order, n, theta, a, rho, sure, hit, weight, num, den):  # type: ignore[no-untyped-def]
-    """Stand for the page kernel of a model, which takes its place when `sweep` is compiled."""
-    return 0.0
+page: Any = None  # stands for the page kernel of a model, which takes its place when `sweep` is compiled
 
 
 @kernel
@@ -163,7 +161,8 @@ class Estimator:
         tables = self.tables
         update_posterior(
             self.kind, tables.alpha, tables.beta, tables.nodes, tables.log_weights, tables.log_hit, tables.log_fail,
-            tables.log_miss, self.hits, self.fails, self.bins, self.mean, self.spread, self.dense, self.chance, self.logs,
+            tables.log_miss, self.hits, self.fails, self.bins, self.mean, self.spread, self.dense, self.chance,
+            self.logs,
         )  # fmt: skip
 
     def step(self, weights: Floats, passes: int = 2) -> Floats:
@@ -173,7 +172,7 @@ class Estimator:
             self._update_documents()
         self._pass(weights)
         updated = self.model.updated(self.num, self.den, self.pages.k)
-        return np.clip(logit(updated[self.free]), -BOUND, BOUND)
+        return np.asarray(np.clip(logit(updated[self.free]), -BOUND, BOUND))
 
     def set(self, logits: Floats) -> None:
         """Set the free parameters; the mean satisfaction is also that of its prior."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from multileave.clicks.fitting.estimation import Estimate, Estimator
-from multileave.clicks.fitting.result import ModelFit, UserFit
 from multileave.clicks.fitting.held_out import (
     FOLDS,
     HeldOut,
@@ -22,6 +21,7 @@ from multileave.clicks.fitting.models import MODELS, UserModel
 from multileave.clicks.fitting.pages import Pages
 from multileave.clicks.fitting.posterior import exposure_classes
 from multileave.clicks.fitting.resampling import intervals
+from multileave.clicks.fitting.result import ModelFit, UserFit
 from multileave.errors import DataError, nearest
 from multileave.outcome import Floats
 
@@ -29,7 +29,8 @@ DRAWS = 50_000
 SAMPLES = 200
 
 NO_ORDER = (
-    "Every page was clicked strictly downwards, so the log cannot show whether users go back up, or does not record the order "
+    "Every page was clicked strictly downwards, so the log cannot show whether users go back up, or does not "
+    "record the order "
     "of clicks."
 )
 
@@ -79,7 +80,8 @@ def fit(
     notes = []
     if ranks < pages.k:
         notes.append(
-            f"Ranks from {ranks + 1} are left out: no clicked document was shown both there and at ranks 1 to {ranks} for the "
+            f"Ranks from {ranks + 1} are left out: no clicked document was shown both there and at ranks 1 to "
+            f"{ranks} for the "
             "same query."
         )
         pages = pages.cut(ranks)
@@ -124,8 +126,8 @@ def fit(
         best=best,
         log={
             "pages": len(pages.page_row), "sessions": pages.sessions, "queries": pages.queries,
-            "documents": pages.documents, "lists": len(pages.lists), "clicks": pages.clicks, "repeated_clicks": pages.repeats,
-            "quarantined": quarantined, "k": pages.k,
+            "documents": pages.documents, "lists": len(pages.lists), "clicks": pages.clicks, "repeated_clicks":
+            pages.repeats, "quarantined": quarantined, "k": pages.k,
         },
         baseline={
             "log_likelihood": baseline.per_page,
@@ -149,7 +151,7 @@ def _described(
     difference = compare(result, best)
     shown = pages.lists[pages.row_list]
     counted = np.broadcast_to(pages.row_weights()[:, None], shown.shape)[shown >= 0]
-    impressions = np.bincount(shown[shown >= 0], counted, minlength=pages.documents)
+    impressions = np.bincount(shown[shown >= 0], counted, minlength=pages.documents).astype(np.float64)
     documents = slice(0, pages.documents)
     satisfied: tuple[float, ...] = ()
     satisfied_by_grade: tuple[float, ...] = ()

@@ -23,18 +23,9 @@ FOLDS = 5
 FOLD_ITERATIONS = 12
 
 
-def page(order, n, theta, a, rho, sure, hit, weight, num, den):  # type: ignore[no-untyped-def]
-    """Stand for the page kernel of a model."""
-    return 0.0
-
-
-def of_set(order, n, theta, a, work):  # type: ignore[no-untyped-def]
-    """Stand for the kernel of a model whose page kernel returns the likelihood of the order of clicks."""
-    return 0.0
-
-
-def rates(n, theta, a, out, work):  # type: ignore[no-untyped-def]
-    """Stand for the click rates of a model."""
+page: Any = None  # these stand for the kernels of a model
+of_set: Any = None
+rates: Any = None
 
 
 @kernel
@@ -85,8 +76,8 @@ def predict(model: UserModel, estimate: Estimate, pages: Pages, weights: Floats)
     counts = [np.zeros(len(theta)) for _ in range(2)]
     out = np.zeros(len(pages.row_list))
     row_likelihoods.bind(page=model.page)(
-        pages.lists, lengths, pages.row_list, pages.row_order, weights, theta, pages.documents, halves, mean, *slots[:3],
-        *counts, slots[3], out,
+        pages.lists, lengths, pages.row_list, pages.row_order, weights, theta, pages.documents, halves, mean,
+        *slots[:3], *counts, slots[3], out,
     )  # fmt: skip
     if model.of_set is not None:
         most = min(MOST_CLICKS, int(pages.row_order.max(initial=0)))
@@ -141,9 +132,7 @@ def deal(pages: Pages, folds: int, seed: int) -> Any:
     return rng.permutation(np.arange(pages.sessions) % folds)
 
 
-def held_out(
-    pages: Pages, fold: Any, predicted: Callable[[int, Floats, Floats], tuple[Floats, Floats]]
-) -> HeldOut:
+def held_out(pages: Pages, fold: Any, predicted: Callable[[int, Floats, Floats], tuple[Floats, Floats]]) -> HeldOut:
     """Return predictions of all sessions; predicted: (fold, weights of the others, of the fold) -> see `predict`."""
     by_page = np.zeros(len(pages.page_row))
     losses, shown = np.zeros(pages.k), np.zeros(pages.k)
@@ -158,7 +147,7 @@ def held_out(
         loss = -np.where(clicked, np.log(rate), np.log1p(-rate)) * there
         losses += test @ loss
         shown += test @ there
-    sums = np.bincount(pages.page_session, by_page, minlength=pages.sessions)
+    sums = np.bincount(pages.page_session, by_page, minlength=pages.sessions).astype(np.float64)
     return HeldOut(sums, losses, shown, len(pages.page_row))
 
 
@@ -207,7 +196,7 @@ def compare(one: HeldOut, other: HeldOut) -> Comparison:
 
 
 def choose(results: dict[str, HeldOut], sizes: Sequence[int], level: float = 1.96) -> str:
-    """Return the model with the fewest parameters among those not significantly worse than the one that predicts best."""
+    """Return the model with the fewest parameters among those not significantly worse than the best."""
     first = max(results, key=lambda name: results[name].per_page)
     fair = [name for name in results if compare(results[first], results[name]).z < level]
     order = dict(zip(results, sizes, strict=True))

@@ -8,7 +8,7 @@ from multileave.errors import DataError
 
 
 def linked_ranks(pages: Pages) -> int:
-    """Return how many ranks from the top are linked with rank 1 by clicked documents that were shown at several ranks."""
+    """Return how many ranks from the top are linked with rank 1 by clicked documents shown at several ranks."""
     table = rank_situations(pages)
     weights = pages.row_weights()[table.rows]
     clicked = np.bincount(table.cell, weights * table.clicked, minlength=len(table.situation))
@@ -26,7 +26,8 @@ def require_identified(pages: Pages) -> int:
     """Return how many ranks can be fitted, or raise `DataError` if examination cannot be told from attractiveness."""
     if pages.clicks == 0:
         raise DataError(
-            f"None of the {len(pages.page_row):,} pages has a click, so there is nothing to fit. Pass a log with clicks; if "
+            f"None of the {len(pages.page_row):,} pages has a click, so there is nothing to fit. Pass a log "
+            f"with clicks; if "
             "clicks are in separate files, name them."
         )
     ranks = linked_ranks(pages)

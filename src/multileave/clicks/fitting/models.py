@@ -34,7 +34,8 @@ class UserModel:
     size: the number of parameters for pages of k ranks, flat. named: flat values as they are written, by name.
     fixed: the indices that are not fitted. halves: 2 if documents also differ in how likely they satisfy; its last
     parameter is then the mean. conditional: fitted as described in `conditional`. ordered: needs the order of clicks.
-    page, rates: see `behaviour` and `prediction`. of_set: log P of the clicked set, if `page` returns that of its order.
+    page, rates: see `behaviour` and `prediction`. of_set: log P of the clicked set, if `page` returns that of its
+        order.
     """
 
     name: str

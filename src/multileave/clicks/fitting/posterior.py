@@ -9,8 +9,9 @@ The posterior density of attractiveness a is
 
     prior(a) a^hits (1 - a)^fails prod_b (1 - rho_b a)^bins_b,    rho_b = b / 16
 
-where weights between two values of rho are shared linearly. For documents with little data, Gauss-Jacobi quadrature with
-the prior as its weight integrates this exactly; for others the trapezoidal rule on the logit scale around the mode does.
+where weights between two values of rho are shared linearly. For documents with little data, Gauss-Jacobi quadrature
+with the prior as its weight integrates this exactly; for others the trapezoidal rule on the logit scale around the mode
+does.
 """
 
 from dataclasses import dataclass
@@ -78,9 +79,10 @@ class Tables:
         self.log_miss[z] = np.log1p(-np.arange(BINS)[:, None] / (BINS - 1.0) * self.nodes[z])
 
     def updated(self, counts: Floats, logs: Floats) -> tuple[Floats, Floats]:
-        """Return the parameters of the priors after a Newton step for the logit of the mean and for the log of the size.
+        """Return the priors' parameters after a Newton step for the logit of the mean and the log of the size.
 
-        counts: (Z,) documents. logs: (Z, 5) sums over documents of the posterior expectations of log a and log(1 - a), and
+        counts: (Z,) documents. logs: (Z, 5) sums over documents of the posterior expectations of log a and log(1 - a),
+            and
         of their second moments about the posterior means: variances, then the covariance. The size alpha + beta has a
         weak prior around 5, for classes that say nothing about it.
         """
@@ -181,7 +183,22 @@ def dense_posterior(hits, fails, bins, points):  # type: ignore[no-untyped-def]
 
 @kernel
 def update_posterior(  # type: ignore[no-untyped-def]
-    kind, alpha, beta, nodes, log_weights, log_hit, log_fail, log_miss, hits, fails, bins, mean, spread, dense, chance, logs
+    kind,
+    alpha,
+    beta,
+    nodes,
+    log_weights,
+    log_hit,
+    log_fail,
+    log_miss,
+    hits,
+    fails,
+    bins,
+    mean,
+    spread,
+    dense,
+    chance,
+    logs,
 ):
     """Write each document's posterior mean and variance, and its chances on the nodes if it has little data.
 

@@ -4,8 +4,8 @@ Every kernel of rates is called as
 
     rates(n, theta f8[p], a f8[m], out f8[k], work f8[..])
 
-with the attractiveness of the n documents shown (and, for `bayesian_rates`, from a[k] the probability that a click does not
-satisfy), and writes the probability of a click at each rank, whatever else was clicked.
+with the attractiveness of the n documents shown (and, for `bayesian_rates`, from a[k] the probability that a click
+does not satisfy), and writes the probability of a click at each rank, whatever else was clicked.
 """
 
 import numpy as np
@@ -80,9 +80,9 @@ def returning_rates(n, theta, a, out, work):  # type: ignore[no-untyped-def]
     reach[0] = 1.0
     level = 0
     while level >= 0:
-        x = np.int64(at[level])
+        x = int(at[level])
         if x < 0 or x >= n or reach[level] < NEGLIGIBLE:
-            here = np.int64(place[level])
+            here = int(place[level])
             if step[level] < 0.0 or here < 0:
                 if here >= 0:
                     clicked[here] = 0.0
@@ -112,8 +112,8 @@ def returning_rates(n, theta, a, out, work):  # type: ignore[no-untyped-def]
 def returning_set(order, n, theta, a, work):  # type: ignore[no-untyped-def]
     """Return log P of the clicked set, over all orders in which it can be clicked.
 
-    work: 2^c (c + 1) numbers for c clicks, the probability of having clicked a subset, by its last click. With more than
-    `MOST_CLICKS` clicks, P of the observed order is returned, which is less.
+    work: 2^c (c + 1) numbers for c clicks, the probability of having clicked a subset, by its last click. With more
+    than `MOST_CLICKS` clicks, P of the observed order is returned, which is less.
     """
     go_on, stay, back = theta[0], theta[1], theta[2]
     count = 0

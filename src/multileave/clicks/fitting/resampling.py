@@ -1,11 +1,11 @@
 """Confidence intervals by a bootstrap over sessions.
 
-Examination in the position-based and the user browsing model is estimated again for every sample of sessions. A cascade's
-parameters are the fixed point of u = M(u), on the logit scale; for a sample of sessions with its own map M*, one Newton
-step from the estimate u leads to u + (I - M'(u))^-1 (M*(u) - M(u)), which has the same distribution as a full fit to
-first order and costs a hundredth of it. Priors of documents stay as they are: drawing sessions again would make documents
-look more different than they are. Intervals are 1.96 standard deviations of the samples around the estimate, on the logit
-scale (on the log scale for examination, which is relative to rank 1), cut at 1.
+Examination in the position-based and the user browsing model is estimated again for every sample of sessions. A
+cascade's parameters are the fixed point of u = M(u), on the logit scale. For a sample of sessions with its own map M*,
+one Newton step from the estimate u leads to u + (I - M'(u))^-1 (M*(u) - M(u)), which has the same distribution as a
+full fit to first order and costs a hundredth of it. Priors of documents stay as they are: drawing sessions again would
+make documents look more different than they are. Intervals are 1.96 standard deviations of the samples around the
+estimate, on the logit scale (on the log scale for examination, which is relative to rank 1), cut at 1.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def response(estimator: Estimator, weights: Floats) -> tuple[Floats, Floats]:
         moved = estimator.copy()
         moved.set(centre + STEP * (np.arange(size) == j))
         slope[:, j] = (moved.step(weights) - base) / STEP
-    return base, np.linalg.pinv(np.eye(size) - slope)
+    return base, np.asarray(np.linalg.pinv(np.eye(size) - slope), dtype=np.float64)
 
 
 def intervals(
