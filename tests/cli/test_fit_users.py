@@ -1,0 +1,61 @@
+"""multileave fit-users: from a log to a file of users, a table, JSON and a page."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+from multileave.cli import main
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "pages.jsonl"
+    rng = np.random.default_rng(3)
+    a = rng.beta(1, 2, (10, 5))
+    with path.open("w") as out:
+        for page in range(1500):
+            query = int(rng.integers(10))
+            shown = rng.permutation(5)[:3]
+            clicks = [x for x in range(3) if rng.random() < (1.0, 0.6, 0.3)[x] * a[query, shown[x]]]
+            row = {"session": page // 2, "query": f"<q{query}>", "shown": shown.tolist(), "clicks": clicks}
+            out.write(json.dumps(row) + "\n")
+        out.write("{}\n")
+    return path
+
+
+def test_fit_users_writes_users_and_a_page_and_prints_a_table(log, tmp_path, capsys):
+    out, html = tmp_path / "users.toml", tmp_path / "users.html"
+    arguments = ["--models", "position", "dependent", "--samples", "10", "--out", str(out), "--html", str(html)]
+    assert main(["fit-users", str(log), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "click rate by rank" in printed
+    assert "quarantined: 1" in printed
+    assert "Best: position" in printed
+    users = tomllib.loads(out.read_text())
+    assert users["version"] == 1
+    assert users["models"]["position"]["examine"] == pytest.approx([1.0, 0.6, 0.3], abs=0.12)
+    page = html.read_text()
+    assert page.count("<img") == 3
+    assert "<script" not in page
+    assert "dependent: go on after click, rank 1" in page
+
+
+def test_fit_users_prints_one_json_document(log, capsys):
+    assert main(["fit-users", str(log), "--models", "position", "--samples", "5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["best"] == "position"
+    assert found["rows"] == {
+        "rows": 1501, "pages": 1500, "quarantined": 1, "repeated": 0, "other": 0, "malformed_clicks": 0,
+        "orphan_clicks": 0, "unused_clicks": 0,
+    }  # fmt: skip
+
+
+def test_fit_users_refuses_a_log_that_cannot_identify_examination(tmp_path, capsys):
+    path = tmp_path / "static.jsonl"
+    rows = [{"query": "q", "shown": ["a", "b"], "clicks": [x % 2]} for x in range(50)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["fit-users", str(path), "--out", str(tmp_path / "users.toml")]) == 2
+    assert "cannot identify examination" in capsys.readouterr().err
+    assert not (tmp_path / "users.toml").exists()
