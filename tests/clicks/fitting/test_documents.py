@@ -88,3 +88,9 @@ def test_documents_shown_higher_are_in_lower_classes():
     classes = exposure_classes(collector.pages())
     ranks = [classes[3 * q : 3 * q + 3] for q in range(100)]
     assert all(best < second < other for best, second, other in ranks)
+
+
+def test_documents_never_clicked_leave_a_prior_near_zero_finite():
+    mean, spread, logs = posterior(0.01, 3.0, 0.0, 50.0, np.zeros(BINS))
+    assert 0.0 < mean < 0.001
+    assert np.isfinite([spread, *logs]).all()

@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 from multileave.clicks.fitting.conditional import Situations, browsing_situations, rank_centre, rank_situations
 from multileave.clicks.fitting.models import UserModel
 from multileave.clicks.fitting.pages import Pages
-from multileave.clicks.fitting.posterior import BINS, LEAST, MOST, NODES, Tables, update_posterior
+from multileave.clicks.fitting.posterior import BINS, MOST, NODES, Tables, update_posterior
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
@@ -28,7 +28,7 @@ ITERATIONS = 40
 INNER = 3  # updates of the priors for each of the parameters
 PRIOR_STEPS = 12
 WINDOW = 10
-TOLERANCE = 2e-4
+TOLERANCE = 1e-3  # of logits, whose standard errors are ten times that or more
 SITUATIONS: dict[str, Callable[[Pages], Situations]] = {"position": rank_situations, "browsing": browsing_situations}
 
 
@@ -179,8 +179,8 @@ class Estimator:
         self.theta[self.free] = expit(np.clip(logits, -BOUND, BOUND))
         if self.model.halves == 2:
             tables, mean = self.tables, float(self.theta[-1])
-            size = float(np.clip(tables.alpha[-1] + tables.beta[-1], 1.0, MOST))
-            tables.set_class(self.classes, max(size * (1.0 - mean), LEAST), max(size * mean, LEAST))
+            size = float(np.clip(tables.alpha[-1] + tables.beta[-1], 2.0, MOST))
+            tables.set_class(self.classes, size * (1.0 - mean), size * mean)
 
     @property
     def logits(self) -> Floats:

@@ -115,7 +115,7 @@ def fit(
         estimator.fit(weights)
         tell(20)
         what = f"{model.title}: held-out sessions"
-        results[model.name] = held_out_model(estimator, pages, fold)
+        results[model.name] = held_out_model(estimator, pages, fold, workers)
         tell(40)
         what = f"{model.title}: bootstrap"
         spans[model.name] = intervals(estimator, samples=samples, seed=seed, threads=workers, done=tell)

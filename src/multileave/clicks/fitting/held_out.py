@@ -6,6 +6,7 @@ errors clustered by session.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,14 +152,16 @@ def held_out(pages: Pages, fold: Any, predicted: Callable[[int, Floats, Floats],
     return HeldOut(sums, losses, shown, len(pages.page_row))
 
 
-def held_out_model(estimator: Estimator, pages: Pages, fold: Any) -> HeldOut:
+def held_out_model(estimator: Estimator, pages: Pages, fold: Any, threads: int = 1) -> HeldOut:
     """Return held-out predictions of a model, starting each fold from the fit to all pages."""
 
-    def predicted(f: int, train: Floats, test: Floats) -> tuple[Floats, Floats]:
-        fitted = estimator.copy().fit(train, iterations=FOLD_ITERATIONS)
-        return predict(estimator.model, fitted, pages, test)
+    def predicted(f: int) -> tuple[Floats, Floats]:
+        fitted = estimator.copy().fit(pages.row_weights(fold != f), iterations=FOLD_ITERATIONS)
+        return predict(estimator.model, fitted, pages, pages.row_weights(fold == f))
 
-    return held_out(pages, fold, predicted)
+    with ThreadPoolExecutor(threads) as pool:
+        found = dict(enumerate(pool.map(predicted, range(int(fold.max()) + 1))))
+    return held_out(pages, fold, lambda f, train, test: found[f])
 
 
 def held_out_baseline(pages: Pages, fold: Any) -> HeldOut:

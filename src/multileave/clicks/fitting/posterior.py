@@ -27,7 +27,9 @@ from multileave.outcome import Floats
 NODES = 24
 BINS = 17
 DENSE = 40.0  # impressions from which the trapezoidal rule is used; Gauss-Jacobi is exact below 2 NODES
-LEAST, MOST = 0.01, 200.0  # bounds of the prior's parameters
+# Bounds of the prior's parameters. Sessions that show a page again make documents look as if they were clicked always
+# or never; a prior with more weight near 0 predicts worse than none.
+LEAST, MOST = 0.2, 200.0
 SIZE, SIZE_SPREAD = 5.0, 1.5  # of the prior's own prior
 CLASSES = 20
 DOCUMENTS_PER_CLASS = 50
@@ -150,7 +152,7 @@ def dense_posterior(hits, fails, bins, points):  # type: ignore[no-untyped-def]
             break
     first, second = slopes(u, hits, fails, bins)
     deviation = 1.0 / np.sqrt(max(-second, 1e-6))
-    low = u - max(6.0 * deviation, 12.0 / hits)
+    low = max(u - max(6.0 * deviation, 12.0 / hits), -500.0)  # exp(500) is still a number
     high = u + 6.0 * deviation
     peak = -1e300
     for turn in range(2):
