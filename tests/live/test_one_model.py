@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from html import unescape
 from pathlib import Path
 
@@ -20,7 +20,7 @@ OTHER = {
     "name": "another", "rankers": ["bm25", "dense", "ltr"], "control": "dense", "method": "pm(tau=2.0)", "k": 7,
     "pages": 3, "actions": ["satisfied", "click"], "dwell": 12.5, "unit": "session", "confidence": 0.9,
     "window": 5400.0, "group": "shop", "share": 0.25, "hash_units": False, "keep_queries": True, "retention_days": 30.0,
-    "tuned_for": 5000.0, "looks": [250, 500, 1000],
+    "tuned_for": 5000.0, "drop": "losers", "looks": [250, 500, 1000],
 }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def test_a_setting_is_in_the_form_and_survives_it_and_the_stored_json(served, se
 def test_every_setting_is_on_the_page_and_in_the_export(served, tmp_path):
     import pyarrow.parquet as pq
 
-    number = served.running(**OTHER)
+    number = served.running(**{**OTHER, "looks": []})  # losers are not dropped with scheduled looks
     page = unescape(served.client.get(f"/experiments/{number}").text)
     for text in ("12.5 seconds", "1.5 hours", "25 %", "90 %", "30 days", "satisfied, click", "pm(tau=2.0"):
         assert text in page, text
@@ -135,3 +135,21 @@ def test_all_sql_is_in_the_store():
     for path in LIVE.rglob("*.py"):
         if "store" not in path.relative_to(LIVE).parts:
             assert "sqlalchemy" not in re.sub(r'"sqlalchemy"|an SQLAlchemy', "", path.read_text(encoding="utf-8")), path
+
+
+def test_dropped_rankers_are_on_the_page_and_in_the_answer(served):
+    from datetime import UTC, datetime
+
+    from multileave.live.experiment import Drop
+    from multileave.live.store import experiments as stored
+
+    service, number = served.app.state.service, served.running(drop="losers")
+    drop = Drop("dense", datetime(2026, 5, 4, 3, 2, tzinfo=UTC), "bm25", 900, 300, 0.2, 0.1, 0.3, 0.01)
+    with service._store.write() as connection:
+        stored.update(connection, replace(service.experiment(number), drops=(drop,)))
+    assert service.experiment(number).drops == (drop,)
+    (found,) = served.send("GET", f"{API}/experiments/{number}", None).json()["drops"]
+    assert (found["ranker"], found["lost_to"], found["units"]) == ("dense", "bm25", 300)
+    page = unescape(served.client.get(f"/experiments/{number}").text)
+    text = re.sub(r"<[^>]+>", "", page)
+    assert "dense was dropped at 2026-05-04 03:02 UTC, after 300 users: it lost to bm25." in text

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow.parquet
 import pytest
 from http_service import forged
 
@@ -132,6 +133,54 @@ def test_a_scheduled_look_is_that_of_the_library(service, tmp_path):
     service.export(number, tmp_path / "log.parquet")
     tally = replay(tmp_path / "log.parquet").tally()
     same_verdicts(found.verdict, tally.verdict(interval="scheduled", looks=(30 / 400, 1.0), look=1))
+
+
+def test_losers_are_dropped_logged_and_left_out_of_later_pages(service, tmp_path):
+    number = running(service, drop="losers", tuned_for=150.0)
+    search(service, number, users=150)
+    before = service.report(number)
+    assert service.experiment(number).drops == ()  # only the background task drops
+    show(service, number, unit="another")
+    service.fold()
+    experiment = service.experiment(number)
+    (drop,) = experiment.drops
+    control = experiment.definition.control
+    assert drop.ranker != control
+    assert before.verdict.pair(drop.lost_to, drop.ranker).significant
+    entries = [entry for entry in service.audit()[0] if entry.action == "dropped"]
+    assert [(entry.experiment, entry.details["ranker"]) for entry in entries] == [(number, drop.ranker)]
+    search(service, number, users=150, seed=2)
+    report = service.report(number)
+    assert (report.verdict.dropped, report.traffic.fallbacks) == ((drop.ranker,), 0)
+    latest = service.impression(number, service.recent(number)[0].key)
+    assert all(document.ranks[drop.ranker] is None for document in latest.documents)
+    assert service.recent(number)[0].missing == ()
+    service.export(number, tmp_path / "log.parquet")
+    found = replay(tmp_path / "log.parquet").tally()
+    replayed = found.verdict(interval="anytime", tuned_for=150.0, dropped=[drop.ranker])
+    same_verdicts(report.verdict, replayed)
+    metadata = pyarrow.parquet.read_schema(tmp_path / "log.parquet").metadata
+    assert json.loads(metadata[b"multileave.dropped"]) == [drop.ranker]
+
+
+def test_nobody_is_dropped_unless_that_is_asked_for(service):
+    number = running(service, tuned_for=150.0)
+    search(service, number, users=150)
+    service.fold()
+    assert service.experiment(number).drops == ()
+    with pytest.raises(Invalid, match="any time"):
+        running(service, drop="losers", looks=[10, 20])
+
+
+def test_after_a_drop_the_same_request_is_another_list(service):
+    number = running(service, drop="losers", tuned_for=150.0)
+    first = show(service, number)
+    search(service, number, users=150)
+    service.fold()
+    assert service.experiment(number).dropped
+    second = show(service, number)
+    assert second.impression != first.impression
+    assert second == show(service, number)
 
 
 def test_verdicts_do_not_depend_on_when_they_are_asked_for(service, tmp_path):

@@ -91,6 +91,9 @@ def replay(
         str | None,
         typer.Option(help="Column of segments, such as a device: also a verdict for each, and whether they differ."),
     ] = None,
+    dropped: Annotated[
+        list[str] | None, typer.Option(help="With --anytime: a ranker that was dropped during the experiment.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report, the tallies and the quarantined rows.")
     ] = None,
@@ -118,7 +121,8 @@ def replay(
     from multileave.stats import Rules
 
     interval = "anytime" if anytime else "clustered" if looks is None and look is None else "scheduled"
-    rules = Rules(interval=interval, tuned_for=tuned_for, looks=looks, look=look, spending=spending)
+    gone = tuple(dropped or ())
+    rules = Rules(interval=interval, tuned_for=tuned_for, looks=looks, look=look, spending=spending, dropped=gone)
     load(sources)
     if engine == "spark":
         from multileave.cli.replay_spark import run_on_spark

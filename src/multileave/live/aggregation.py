@@ -35,11 +35,14 @@ BATCH = 100  # impressions of a transaction: other writers wait for it
 NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressions of the last one
 
 
-def rules_of(definition: Definition, look: int = 0) -> Rules:
+def rules_of(experiment: Experiment, look: int = 0) -> Rules:
     """Return the rules of an experiment's verdict: at a scheduled look, or else at any time."""
-    control = definition.control
+    definition, control = experiment.definition, experiment.definition.control
     if not definition.looks:
-        return Rules(definition.confidence, interval="anytime", tuned_for=definition.tuned_for, control=control)
+        tuned_for, dropped = definition.tuned_for, experiment.dropped
+        return Rules(
+            definition.confidence, interval="anytime", tuned_for=tuned_for, dropped=dropped, control=control
+        )  # fmt: skip
     fractions = tuple(units / definition.looks[-1] for units in definition.looks)
     return Rules(definition.confidence, interval="scheduled", looks=fractions, look=look, control=control)
 
@@ -148,7 +151,8 @@ class _Change:
 
     def __init__(self, store: Store, connection: Connection, experiment: Experiment) -> None:
         self._store, self._connection, self._number = store, connection, experiment.number
-        self._definition = definition = experiment.definition
+        self._experiment, self._definition = experiment, experiment.definition
+        definition = self._definition
         self._tallies = _read_tallies(definition, aggregates.lock_tallies(store, connection, experiment.number))
         self._rated = all(tally.rates is not None for tally in self._tallies.values())
         rankers = len(definition.rankers)
@@ -229,7 +233,7 @@ class _Change:
             look, tallies = _scheduled(aggregates.last_look(self._connection, self._number))
             judged = tallies.get(definition.actions[0])
         if judged is not None and judged.units > 1:
-            found = summary_of(judged.verdict(rules_of(definition, look)), definition.control)
+            found = summary_of(judged.verdict(rules_of(self._experiment, look)), definition.control)
             summary = replace(found, impressions=first.impressions, units=first.units)
         aggregates.save_summary(self._store, self._connection, self._number, summary)
 
@@ -248,7 +252,7 @@ class _Change:
             due = last is None or first.impressions >= max(last.impressions + 1, last.impressions * NEXT_LOOK)
         if first.units < 2 or not due:
             return
-        rules = rules_of(self._definition, look)
+        rules = rules_of(self._experiment, look)
         state: dict[str, list[Any]] = {}
         for action, tally in self._tallies.items():
             pairs = [[pair.preference, pair.low, pair.high] for pair in tally.verdict(rules).pairs]

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -148,6 +148,14 @@ class Definition:
         ),
         Input("Planned impressions", STATISTICS),
     ] = None
+    drop: Annotated[
+        Literal["none", "losers"],
+        Field(
+            description="losers: stop showing a ranker once the leader or the control is significantly preferred to "
+            "it, but never the control. none: show all rankers to the end."
+        ),
+        Input("Drop", STATISTICS),
+    ] = "none"
     looks: Annotated[
         tuple[Annotated[int, Field(ge=2, le=10**12)], ...],
         Field(
@@ -208,6 +216,11 @@ class Definition:
         except MethodError as error:
             raise Invalid(str(error)) from None
         object.__setattr__(self, "method", method.spelled)
+        if self.drop == "losers" and self.looks:
+            raise Invalid(
+                "drop is 'losers', but looks are scheduled; losers can only be dropped by verdicts that are valid at "
+                "any time. Leave out looks, or drop none."
+            )
         if self.k * self.pages > MOST_SHOWN:
             raise Invalid(
                 f"k times pages is {self.k * self.pages}; at most {MOST_SHOWN} results are drawn. Reduce k or pages."

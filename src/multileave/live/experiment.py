@@ -21,6 +21,21 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)
+class Drop:
+    """A ranker that lost and is no longer shown, with the evidence at that time."""
+
+    ranker: str
+    at: datetime
+    lost_to: str
+    impressions: int
+    units: int
+    preference: Annotated[float, Field(description="Mean preference for `lost_to` per impression.")]
+    low: Annotated[float, Field(description="Lower end of its confidence interval.")]
+    high: Annotated[float, Field(description="Upper end of its confidence interval.")]
+    p_corrected: float
+
+
+@dataclass(frozen=True)
 class Experiment:
     """An experiment and its state. start_of_slice: where its share of the units begins, between 0 and 1."""
 
@@ -33,6 +48,12 @@ class Experiment:
     created: datetime
     started: datetime | None = None
     stopped: datetime | None = None
+    drops: Annotated[tuple[Drop, ...], Field(description="Rankers that lost and are no longer shown, in order.")] = ()
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The names of the rankers that are no longer shown."""
+        return tuple(drop.ranker for drop in self.drops)
 
     @property
     def slice(self) -> "Slice":

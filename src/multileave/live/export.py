@@ -16,9 +16,12 @@ from multileave.log import JOINED, to_row, write_parquet
 def export_rows(store: Store, experiment: Experiment, target: Path) -> int:
     """Write all impressions that compare rankers, each with its events; return how many.
 
-    The file's metadata hold the experiment's settings as JSON, under `multileave.experiment`.
+    The file's metadata hold the experiment's settings as JSON, under `multileave.experiment`, and the
+    rankers that were dropped, under `multileave.dropped`.
     """
     settings = {b"multileave.experiment": json.dumps(experiment.definition.to_dict()).encode()}
+    if experiment.dropped:
+        settings[b"multileave.dropped"] = json.dumps(experiment.dropped).encode()
     return write_parquet(target, _rows(store, experiment), JOINED.with_metadata(settings))
 
 

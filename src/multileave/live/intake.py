@@ -59,10 +59,12 @@ class Intake:
         size = definition.k * definition.pages
         if not experiment.takes(position):
             return Drawn(_control_list(experiment, present, request, size), request.page)
-        missing = [name for name in definition.rankers if name not in present]
+        dropped = experiment.dropped
+        missing = [name for name in definition.rankers if name not in present and name not in dropped]
         rankings = {name: ranking for name, ranking in request.rankings.items() if ranking is not None}
         pins = sorted((request.pinned or {}).items())
         source = [experiment.number, request.unit, request.query, request.salt, rankings, pins]
+        source += [dropped] if dropped else []  # the same request is another list now
         row: dict[str, Any] = {
             "id": self._signer.mac("rankings", json.dumps(source).encode()),
             "experiment": experiment.number,
@@ -168,7 +170,7 @@ class Intake:
         }
 
     def _present(self, experiment: Experiment, request: ShowRequest) -> dict[str, Sequence[Document]]:
-        """Return the rankings of the rankers that answered, in the experiment's order, or refuse the request."""
+        """Return the rankings of the rankers that answered and were not dropped, in order, or refuse the request."""
         definition, longest = experiment.definition, self._settings.longest_ranking
         for name, ranking in request.rankings.items():
             if name not in definition.rankers:
@@ -180,7 +182,7 @@ class Intake:
                 raise TooLarge(f"A ranking has {len(ranking):,} documents; expected at most {longest:,}. Truncate it.")
         if not 1 <= request.page <= definition.pages:
             raise Invalid(f"page is {request.page}; the experiment draws pages 1 to {definition.pages}.")
-        found = {name: request.rankings.get(name) for name in definition.rankers}
+        found = {name: request.rankings.get(name) for name in definition.rankers if name not in experiment.dropped}
         return {name: ranking for name, ranking in found.items() if ranking}
 
 

@@ -23,8 +23,8 @@ Scope = Annotated[
     Field(min_length=1, max_length=1000, description="Numbers of the experiments that the key is limited to."),
 ]
 AuditAction = Literal[
-    "created", "edited", "started", "stopped", "cloned", "deleted", "exported", "unit deleted", "key created",
-    "key revoked", "secret rotated", "restored", "login", "logout", "login failed",
+    "created", "edited", "started", "stopped", "dropped", "cloned", "deleted", "exported", "unit deleted",
+    "key created", "key revoked", "secret rotated", "restored", "login", "logout", "login failed",
 ]  # fmt: skip
 Finite = Annotated[float, WithJsonSchema({"type": ["number", "null"]}, mode="serialization")]  # null if infinite
 

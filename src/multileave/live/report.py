@@ -36,7 +36,7 @@ class Report:
         """The verdict on the action; None with fewer than two units, or before the first scheduled look."""
         definition, (look, tallies) = self.experiment.definition, self.look
         tally = (tallies if definition.looks else self.tallies).get(self.action)
-        return None if tally is None or tally.units < 2 else tally.verdict(rules_of(definition, look))
+        return None if tally is None or tally.units < 2 else tally.verdict(rules_of(self.experiment, look))
 
     @property
     def health(self) -> Health | None:
@@ -53,7 +53,7 @@ class Report:
             units=first.units,
             events={action: tally.clicks for action, tally in self.tallies.items()},
             without_clicks=first.evidence.without_clicks,
-            fallbacks=first.evidence.fallbacks,
+            fallbacks=first.evidence.fallbacks_without(first.rankers, self.experiment.dropped),
         )
 
 

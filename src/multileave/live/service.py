@@ -13,6 +13,7 @@ from multileave.live.access import Access
 from multileave.live.aggregation import Aggregator, judge_once
 from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
+from multileave.live.dropping import drop_losers
 from multileave.live.errors import Conflict, Invalid, NotFound, Unavailable
 from multileave.live.experiment import Experiment, grow, place
 from multileave.live.export import export_rows
@@ -235,6 +236,8 @@ class Service:
                         total += self._aggregator.update(found)
                     elif found.number in unsummarised:
                         self._aggregator.summarise(found)
+                if drop_losers(self._store, self._aggregator, found):
+                    self._recent.forget(found.number)
             except Unavailable as problem:
                 late = True
                 fields = {"experiment": found.number, "says": problem.reason}

@@ -1,5 +1,6 @@
 """Health: whether the data behind a verdict can be trusted."""
 
+from collections.abc import Collection
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -112,8 +113,8 @@ class Health(Record):
         return tuple(found)
 
 
-def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
-    """Return the health of a tally's data; it must hold two units."""
+def examine(tally: "BaseTally", moments: Moments | None = None, dropped: Collection[str] = ()) -> Health:
+    """Return the health of a tally's data; it must hold two units. dropped: rankers that need not return anything."""
     moments = tally.moments() if moments is None else moments
     counts, rankers = tally.evidence, tally.rankers
     examined = counts.examined
@@ -131,8 +132,8 @@ def examine(tally: "BaseTally", moments: Moments | None = None) -> Health:
         top_share=tally.top_share(),
         without_clicks=share(counts.without_clicks, counts.clicks_known),
         no_preference=share(counts.no_preference, examined),
-        fallbacks=share(counts.fallbacks, delivered),
-        missing=shares(counts.missing, delivered),
+        fallbacks=share(counts.fallbacks_without(rankers, dropped), delivered),
+        missing=shares(np.where([name in dropped for name in rankers], 0, counts.missing), delivered),
         different_documents=share(counts.different_documents, examined),
         short_lists=share(counts.short_lists, examined),
         short=shares(counts.short, examined),

@@ -45,7 +45,7 @@ def _json_type(hint: Any) -> Any:
 VerdictModel: Any = model_of(Verdict)
 HealthModel: Any = model_of(Health)
 
-STATE = ("number", "version", "parent", "status", "created", "started", "stopped")
+STATE = ("number", "version", "parent", "status", "created", "started", "stopped", "drops")
 _settings = get_type_hints(Definition, include_extras=True)
 _state = get_type_hints(Experiment, include_extras=True)
 

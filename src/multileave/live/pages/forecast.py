@@ -83,7 +83,7 @@ def forecast(verdict: Verdict | None, control: str, unit: str, per_day: float | 
     """Return how long it takes until the rankers differ significantly from the control."""
     if verdict is None:
         return f"A verdict needs at least two {unit}s."
-    pairs = [verdict.pair(name, control) for name in verdict.rankers if name != control]
+    pairs = [verdict.pair(name, control) for name in verdict.remaining if name != control]
     open_pairs = [pair for pair in pairs if not pair.significant]
     if not open_pairs:
         return f"Every ranker differs significantly from {control}."

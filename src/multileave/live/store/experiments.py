@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Container
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from multileave.live.definition import Definition
 from multileave.live.errors import NotFound
-from multileave.live.experiment import Experiment
+from multileave.live.experiment import Drop, Experiment
 from multileave.live.store.audit import latest_experiment
 from multileave.live.store.tables import experiments, summaries
 from multileave.live.store.times import from_micros, micros, now
@@ -83,6 +84,7 @@ def update(connection: Connection, changed: Experiment) -> None:
             start_of_slice=changed.start_of_slice,
             started=_stored(changed.started),
             stopped=_stored(changed.stopped),
+            drops=json.dumps([asdict(drop) | {"at": micros(drop.at)} for drop in changed.drops]),
         )
     )
 
@@ -103,6 +105,7 @@ def _experiment(row: Any) -> Experiment:
         from_micros(row.created),
         None if row.started is None else from_micros(row.started),
         None if row.stopped is None else from_micros(row.stopped),
+        tuple(Drop(**{**drop, "at": from_micros(drop["at"])}) for drop in json.loads(row.drops or "[]")),
     )
 
 

@@ -42,6 +42,7 @@ experiments = Table(
     Column("created", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("stopped", BigInteger),
+    Column("drops", Text),  # JSON of the rankers that were dropped; null: none
 )
 
 impressions = Table(

@@ -58,6 +58,20 @@ def clustered(moments: Moments, confidence: float) -> Intervals:
     return Intervals(means, means - half, means + half, p, np.full_like(means, multiplier))
 
 
+def around_means(moments: Moments, confidence: float, half: Floats, p: Floats, multipliers: Floats) -> Intervals:
+    """Return intervals with these half widths and p-values; those of one look if all units have the same preference.
+
+    The p-value is then 2^(1 - U), which is valid at any time.
+    """
+    means, alike = moments.means, moments.alike
+    if alike.any():
+        one_look = clustered(moments, confidence)
+        p = np.where(alike, one_look.p, p)
+        half = np.where(alike, (one_look.highs - one_look.lows) / 2.0, half)
+    p = np.where(means == 0.0, 1.0, p)
+    return Intervals(means, means - half, means + half, p, multipliers)
+
+
 def wilson(wins: Ints, losses: Ints, units: int, multipliers: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the share of units that prefer the first of each pair, ties half, and its interval [wilson1927].
 

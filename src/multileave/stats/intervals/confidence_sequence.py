@@ -38,7 +38,7 @@ in `intervals.clustered`, and the boundary itself is far away long before its ti
 import numpy as np
 
 from multileave.outcome import Floats
-from multileave.stats.intervals.clustered import Intervals, as_normal, as_t, clustered
+from multileave.stats.intervals.clustered import Intervals, around_means, as_normal, as_t
 from multileave.stats.intervals.moments import Moments
 
 UNPLANNED = 10_000  # impressions for which the sequence without a plan is narrowest
@@ -81,13 +81,7 @@ def anytime(moments: Moments, confidence: float, tuned_for: float | None = None)
     statistics = np.zeros_like(means)
     np.divide(np.abs(means), errors, out=statistics, where=some)
     p = _p_values(as_normal(statistics, moments.freedom), clocks, tuned_for)
-    alike = moments.alike
-    if alike.any():
-        one_look = clustered(moments, confidence)
-        p = np.where(alike, one_look.p, p)
-        half = np.where(alike, (one_look.highs - one_look.lows) / 2.0, half)
-    p = np.where(means == 0.0, 1.0, p)
-    return Intervals(means, means - half, means + half, p, multipliers)
+    return around_means(moments, confidence, half, p, multipliers)
 
 
 def _p_values(statistics: Floats, clocks: Floats, tuned_for: float | None) -> Floats:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multileave.outcome import Floats
-from multileave.stats.intervals.clustered import Intervals, as_normal, as_t, clustered
+from multileave.stats.intervals.clustered import Intervals, around_means, as_normal, as_t
 from multileave.stats.intervals.moments import Moments
 
 MOST_LOOKS = 100
@@ -108,13 +108,7 @@ def scheduled(moments: Moments, confidence: float, fractions: tuple[float, ...],
     p = _p_values(as_normal(statistics, moments.freedom), fractions, spending, 1.0 - confidence)
     multipliers = np.full_like(means, bound)
     half = errors * as_t(multipliers, moments.freedom)
-    alike = moments.alike
-    if alike.any():
-        one_look = clustered(moments, confidence)
-        p = np.where(alike, one_look.p, p)
-        half = np.where(alike, (one_look.highs - one_look.lows) / 2.0, half)
-    p = np.where(means == 0.0, 1.0, p)
-    return Intervals(means, means - half, means + half, p, multipliers)
+    return around_means(moments, confidence, half, p, multipliers)
 
 
 def _p_values(statistics: Floats, fractions: tuple[float, ...], spending: str, alpha: float) -> Floats:

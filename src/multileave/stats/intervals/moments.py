@@ -27,7 +27,7 @@ class Moments(NamedTuple):
     wins, losses: int (P,), the units whose sum is above and below zero.
     """
 
-    impressions: int
+    impressions: Any  # int, or int (P,) if pairs took part in different impressions
     units: int
     effective: float
     totals: Floats
@@ -39,12 +39,14 @@ class Moments(NamedTuple):
     @property
     def means(self) -> Floats:
         """The mean preference per impression, (P,)."""
-        return self.totals / self.impressions
+        means: Floats = self.totals / self.impressions
+        return means
 
     @property
     def errors(self) -> Floats:
         """The standard error of each mean, (P,)."""
-        return np.sqrt(self.variances) / self.impressions
+        errors: Floats = np.sqrt(self.variances) / self.impressions
+        return errors
 
     @property
     def freedom(self) -> float:
@@ -61,7 +63,7 @@ class Moments(NamedTuple):
     def clocks(self) -> Floats:
         """The variance in units of a single impression's: N if each is a unit, more if a unit's are correlated."""
         single = np.maximum(self.squares / self.impressions - self.means**2, 0.0)
-        clocks = np.full_like(single, float(self.impressions))
+        clocks: Floats = np.full_like(single, self.impressions)
         np.divide(self.variances, single, out=clocks, where=single > 0.0)
         return clocks
 

@@ -100,6 +100,11 @@ class HealthCounts:
         self.left_out += 1
         self.missing += np.array([name in names for name in rankers])
 
+    def fallbacks_without(self, rankers: tuple[str, ...], dropped: Collection[str]) -> int:
+        """Return the fallbacks that are not due to rankers that were dropped; at most so many, if several failed."""
+        kept = sum(count for name, count in zip(rankers, self.missing.tolist(), strict=True) if name not in dropped)
+        return min(self.fallbacks, kept) if dropped else self.fallbacks
+
     def merge(self, other: "HealthCounts", times: int = 1) -> None:
         """Add another's counts; with times = -1, remove them."""
         for name in (*COUNTS, *ARRAYS):

@@ -239,6 +239,7 @@ class Tally(BaseTally):
         look: int | None = None,
         spending: str = "obrien-fleming",
         control: str | None = None,
+        dropped: Sequence[str] = (),
     ) -> Verdict:
         """Return what the tally says about every pair of rankers, at this confidence.
 
@@ -254,6 +255,8 @@ class Tally(BaseTally):
         looks, look, spending: of "scheduled": how many looks are planned, or the share of the planned information that
             each has seen, such as (0.25, 0.5, 1); which of them this is, from 1; and how alpha is spent over them:
             "obrien-fleming" (little at first) or "pocock" (evenly).
+        dropped: of "anytime": rankers that later impressions do not compare, as they lost (`stats.dropping`). Their
+            pairs are judged by the impressions they took part in, and the winner is one of the others.
         replicates, seed: of "bootstrap".
         control: the ranker that `rates` compares others with, by default the first.
         """
@@ -262,6 +265,7 @@ class Tally(BaseTally):
         rules = Rules(
             confidence, interval, correction, simultaneous, tuned_for, replicates, seed, looks, look, spending,
             control,
+            tuple(dropped),
         )  # fmt: skip
         return judge(self, rules)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from multileave.errors import TallyError
+from multileave.errors import TallyError, nearest
 from multileave.outcome import Floats
 from multileave.stats.health import examine
 from multileave.stats.intervals.clustered import Intervals, clustered, wilson
@@ -36,7 +36,7 @@ def judge_segments(tallies: Mapping[str, BaseTally], rules: Rules) -> dict[str, 
     comparisons = sum(len(pair_positions(len(tally.rankers))[0]) for tally in tallies.values())
     for name, tally in tallies.items():
         moments = tally.moments()
-        found[name] = moments, _intervals(tally, moments, rules, comparisons)
+        found[name] = moments, _intervals(tally, _compared(tally, moments, rules.dropped), rules, comparisons)
     corrected = _corrected(correct, [intervals.p for _, intervals in found.values()])
     signs = [sign_test(moments.wins, moments.losses) for moments, _ in found.values()]
     signs_corrected = _corrected(correct, signs)
@@ -52,6 +52,21 @@ def judge_segments(tallies: Mapping[str, BaseTally], rules: Rules) -> dict[str, 
 def _corrected(correct: Callable[[Floats], Floats], p: Sequence[Floats]) -> list[Floats]:
     """Return the p-values of several tallies, corrected for all of them."""
     return np.split(correct(np.concatenate(p)), np.cumsum([len(part) for part in p])[:-1])
+
+
+def _compared(tally: BaseTally, moments: Moments, dropped: Sequence[str]) -> Moments:
+    """Return the moments with the impressions that each pair took part in, (P,), if rankers were dropped."""
+    if not dropped:
+        return moments
+    for name in dropped:
+        if name not in tally.rankers:
+            known = ", ".join(tally.rankers)
+            raise TallyError(f"{name!r} was dropped, but the tally compares {known}.{nearest(name, tally.rankers)}")
+    gone = np.array([name in dropped for name in tally.rankers])
+    first, second = pair_positions(len(tally.rankers))
+    absent = np.where(gone, tally.evidence.missing, 0)
+    taken = np.maximum(moments.impressions - np.maximum(absent[first], absent[second]), 1)
+    return moments._replace(impressions=taken)
 
 
 def _intervals(tally: BaseTally, moments: Moments, rules: Rules, comparisons: int) -> Intervals:
@@ -112,9 +127,10 @@ def _verdict(
         found = dict(zip(columns, row, strict=True))
         for name, units_needed in needed.items():
             in_sight = not found["significant"] and units_needed[at] <= IN_SIGHT * moments.units
+            in_sight &= not {tally.rankers[n], tally.rankers[m]} & set(rules.dropped)
             found[name] = max(round(float(units_needed[at])) - moments.units, 1) if in_sight else None
         pairs.append(PairVerdict((tally.rankers[n], tally.rankers[m]), **found))
-    health = examine(tally, moments)
+    health = examine(tally, moments, rules.dropped)
     rates = estimate(tally.rate_sums(), tally.rankers, rules)
     return Verdict(
         tally.rankers, moments.impressions, moments.units, rules.confidence, tuple(pairs), rules, health, rates

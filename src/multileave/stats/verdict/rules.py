@@ -27,6 +27,7 @@ class Rules:
     look: int | None = None
     spending: str = "obrien-fleming"
     control: str | None = None
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_number(self.confidence) or not 0.0 < self.confidence < 1.0:
@@ -46,6 +47,12 @@ class Rules:
                 "such as 10000, or None."
             )
         self._check_looks()
+        object.__setattr__(self, "dropped", tuple(self.dropped))
+        if self.dropped and self.interval != "anytime":
+            raise TallyError(
+                f"Rankers were dropped ({', '.join(self.dropped)}), which depends on the data, but the interval is "
+                f'{self.interval!r}. Choose interval="anytime", the only one that stays valid then.'
+            )
         if isinstance(self.replicates, bool) or not isinstance(self.replicates, int) or self.replicates < 99:
             raise TallyError(f"The number of replicates is {self.replicates!r}; expected an integer of at least 99.")
 

@@ -109,8 +109,8 @@ class Verdict(Record):
     )
 
     DERIVED: ClassVar = (
-        "interval", "anytime", "correction", "simultaneous", "sentence", "winner", "condorcet", "leaders", "copeland",
-        "circles", "warnings",
+        "interval", "anytime", "dropped", "correction", "simultaneous", "sentence", "winner", "condorcet", "leaders",
+        "copeland", "circles", "warnings",
     )  # fmt: skip
 
     def pair(self, first: str, second: str) -> PairVerdict:
@@ -146,6 +146,16 @@ class Verdict(Record):
         return self.rules.interval == "anytime"
 
     @property
+    def dropped(self) -> tuple[str, ...]:
+        """Rankers that were dropped because they lost; later impressions do not compare them."""
+        return self.rules.dropped
+
+    @property
+    def remaining(self) -> tuple[str, ...]:
+        """The rankers that were not dropped."""
+        return tuple(name for name in self.rankers if name not in self.dropped)
+
+    @property
     def correction(self) -> str:
         """Correction for the number of pairs: holm, bh, by or none."""
         return self.rules.correction
@@ -164,9 +174,9 @@ class Verdict(Record):
 
     @property
     def winner(self) -> str | None:
-        """The ranker that is significantly preferred to every other one, or None."""
-        wins = self.wins
-        return next((name for name in self.rankers if len(wins[name]) == len(self.rankers) - 1), None)
+        """The ranker that is significantly preferred to every other one that was not dropped, or None."""
+        wins, remaining = self.wins, self.remaining
+        return next((name for name in remaining if wins[name].issuperset(set(remaining) - {name})), None)
 
     @property
     def condorcet(self) -> str | None:
@@ -183,7 +193,7 @@ class Verdict(Record):
         wins = self.wins
         beaten = set().union(*wins.values())
         means = dict(zip(self.rankers, self.preferences.sum(axis=1), strict=True))
-        unbeaten = [name for name in self.rankers if name not in beaten]
+        unbeaten = [name for name in self.remaining if name not in beaten]
         return tuple(sorted(unbeaten, key=lambda name: (-len(wins[name]), -means[name])))
 
     @property
@@ -198,8 +208,9 @@ class Verdict(Record):
 
     @property
     def undecided(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of rankers without a significant difference yet."""
-        return tuple(pair.rankers for pair in self.pairs if not pair.significant)
+        """The pairs of rankers without a significant difference yet, none of them dropped."""
+        gone = set(self.dropped)
+        return tuple(pair.rankers for pair in self.pairs if not pair.significant and gone.isdisjoint(pair.rankers))
 
     @property
     def wins(self) -> dict[str, set[str]]:

@@ -22,8 +22,9 @@ def sentence(verdict: Verdict) -> str:
             "favours a ranker"
         )
     wins, leaders = verdict.wins, verdict.leaders
-    significant = len(verdict.pairs) - len(verdict.undecided)
+    significant = sum(pair.significant for pair in verdict.pairs)
     counted = f"; {significant} of {len(verdict.pairs)} pairs significant" if len(verdict.rankers) > 3 else ""
+    counted += f"; {_listed(verdict.dropped, 'rankers')} dropped" if verdict.dropped else ""
     if not significant:
         return _none_significant(verdict) + counted
     if not leaders or not wins[leaders[0]]:
@@ -35,7 +36,7 @@ def sentence(verdict: Verdict) -> str:
     beaten = [name for name in verdict.rankers if name in wins[leader]]
     closest = min((verdict.pair(leader, name) for name in beaten), key=lambda pair: pair.preference)
     number = _number(verdict, closest) if len(beaten) == 1 else f"at least {_number(verdict, closest, '; against {1}')}"
-    still_open = [name for name in verdict.rankers if name != leader and name not in wins[leader]]
+    still_open = [name for name in verdict.remaining if name != leader and name not in wins[leader]]
     losers = _listed(beaten, "others") if still_open or len(beaten) <= NAMES_LISTED else f"all {len(beaten)} others"
     words = f"{leader} is preferred to {losers}: {number}, {evidence(verdict)}"
     if still_open:
