@@ -171,9 +171,13 @@ def moments_of(counts, sums, squares):
     total, units = int(counts.sum()), len(counts)
     totals = sums.sum(axis=0)
     left = (sums - totals / total * counts[:, None]) / (1.0 - counts / total)[:, None]
+    evidence = np.full(len(totals), total**2 / float((counts.astype(float) ** 2).sum()))
+    squared = (sums * sums).sum(axis=0)
+    np.divide(np.abs(sums).sum(axis=0) ** 2, squared, out=evidence, where=squared > 0.0)
     return Moments(
         total, units, total**2 / float((counts.astype(float) ** 2).sum()), totals,
         (units - 1) / units * (left * left).sum(axis=0), squares, (sums > 0).sum(axis=0), (sums < 0).sum(axis=0),
+        evidence,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def what_is_read(service, folder):
                 "definition": experiment.definition.to_dict(),
                 "status": experiment.status,
                 "verdicts": {
-                    a: _figures(service.report(number, a).verdict.to_dict()) for a in experiment.definition.actions
+                    a: figures(service.report(number, a).verdict.to_dict()) for a in experiment.definition.actions
                 },
                 "history": [_look(look) for look in service.history(number).looks],
                 "traffic": asdict(service.report(number).traffic),
@@ -74,10 +74,14 @@ def _look(look):
     return {**asdict(look), "pairs": pairs}
 
 
-def _figures(verdict):
-    """A verdict without its sentences, which may be worded anew."""
-    del verdict["sentence"], verdict["warnings"], verdict["health"]["warnings"]
-    return verdict
+def figures(verdict):
+    """A verdict without its sentences, which may be worded anew, and without what depends on its tests."""
+    for name in ("sentence", "warnings"):
+        verdict.pop(name, None)
+    verdict["health"].pop("warnings", None)
+    derived = ("low", "high", "p", "p_corrected", "significant", "more_units", "share_low", "share_high")
+    verdict["pairs"] = [{name: pair[name] for name in pair if name not in derived} for pair in verdict["pairs"]]
+    return {name: verdict[name] for name in verdict if name not in ("winner", "leaders", "circles")}
 
 
 def shown(service):

@@ -20,7 +20,7 @@ OTHER = {
     "name": "another", "rankers": ["bm25", "dense", "ltr"], "control": "dense", "method": "pm(tau=2.0)", "k": 7,
     "pages": 3, "actions": ["satisfied", "click"], "dwell": 12.5, "unit": "session", "confidence": 0.9,
     "window": 5400.0, "group": "shop", "share": 0.25, "hash_units": False, "keep_queries": True, "retention_days": 30.0,
-    "tuned_for": 5000.0, "drop": "losers", "looks": [250, 500, 1000],
+    "tuned_for": 5000.0, "drop": "losers", "looks": [250, 500, 1000], "estimand": "users", "cap": 500, "winsorise": 100,
 }  # fmt: skip
 
 

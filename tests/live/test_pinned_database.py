@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from make_pinned_database import SECRET, shown, what_is_read
+from make_pinned_database import SECRET, figures, shown, what_is_read
 
 from multileave.live.service import Service
 from multileave.live.settings import Settings
@@ -34,7 +34,24 @@ def opened(tmp_path):
 
 def test_a_database_of_the_first_version_reads_the_same(opened, tmp_path):
     expected = json.loads((PINNED / "v1.expected.json").read_text())["read"]
+    for experiment in expected:
+        experiment["verdicts"] = {action: figures(verdict) for action, verdict in experiment["verdicts"].items()}
     assert same(what_is_read(opened, tmp_path), expected)
+
+
+def test_tallies_of_the_first_version_are_judged_as_a_tally_of_the_export(opened, tmp_path):
+    from multileave.replay import replay
+
+    for experiment in opened.experiments():
+        opened.export(experiment.number, tmp_path / "log.parquet")
+        actions = experiment.definition.actions
+        found = replay(tmp_path / "log.parquet", actions=actions, dwell=experiment.definition.dwell)
+        for comparison in found.comparisons:
+            expected = comparison.tally.verdict(experiment.definition.confidence, interval="anytime")
+            verdict = opened.report(experiment.number, comparison.action).verdict
+            for mine, theirs in zip(verdict.pairs, expected.pairs, strict=True):
+                assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+                assert (mine.p, mine.evidence) == (pytest.approx(theirs.p, abs=1e-9), theirs.evidence)
 
 
 def test_the_same_searches_are_shown_the_same_lists(opened):

@@ -12,13 +12,20 @@ HERE = Path(__file__).parent / "pinned"
 RANKERS = ("a", "b", "c")
 
 
+def without_tests(verdict):
+    """A verdict without what depends on the tests and intervals, which get better: what stays are the estimates."""
+    derived = ("low", "high", "p", "p_corrected", "significant", "more_units", "share_low", "share_high")
+    verdict["pairs"] = [{name: pair[name] for name in pair if name not in derived} for pair in verdict["pairs"]]
+    return {name: verdict[name] for name in verdict if name not in ("winner", "leaders", "circles")}
+
+
 def figures(tally):
     """What a tally says, without sentences."""
     found = {}
     for interval in ("clustered", "anytime"):
         verdict = tally.verdict(interval=interval).to_dict()
         del verdict["sentence"], verdict["warnings"], verdict["health"]["warnings"]
-        found[interval] = verdict
+        found[interval] = without_tests(verdict)
     return json.loads(json.dumps(found))
 
 

@@ -74,7 +74,7 @@ def test_taking_all_units_out_leaves_nothing():
         rows.ledger.change(row, None)
     left = rows.ledger.to_dict()
     assert (rows.ledger.units, rows.ledger.impressions, left["groups"], left["clicks"]) == (0, 0, [], [])
-    assert left["wins"] == left["losses"] == [0, 0, 0]
+    assert left["few"] == [[], [], []]
 
 
 @pytest.mark.fast

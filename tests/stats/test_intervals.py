@@ -135,7 +135,7 @@ def test_simultaneous_intervals_exclude_zero_only_for_significant_pairs():
     ("options", "words"),
     [
         ({"interval": "anytme"}, "Did you mean 'anytime'"),
-        ({"correction": "bonferroni"}, "expected one of holm, bh, by, none"),
+        ({"correction": "bonferroni"}, "expected one of holm, max-t, bh, by, none"),
         ({"tuned_for": 0}, "tuned_for is 0"),
         ({"tuned_for": float("nan")}, "tuned_for is nan"),
         ({"replicates": 5}, "replicates is 5"),

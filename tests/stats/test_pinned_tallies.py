@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from make_pinned_tallies import figures
+from make_pinned_tallies import figures, without_tests
 
 from multileave.stats import Tally
 
@@ -25,6 +25,7 @@ def same(found, expected):
 @pytest.mark.parametrize("case", PINNED)
 def test_a_tally_of_the_first_version_is_judged_and_written_the_same(case):
     tally = Tally.from_dict(case["tally"])
-    assert same(figures(tally), case["figures"])
+    expected = {interval: without_tests(verdict) for interval, verdict in case["figures"].items()}
+    assert same(figures(tally), expected)
     assert json.loads(json.dumps(tally.to_dict())) == case["tally"]
     assert (tally + tally).preferences == pytest.approx(tally.preferences)

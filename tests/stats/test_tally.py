@@ -37,7 +37,7 @@ def tallied(impressions, rankers=NAMES):
 
 
 def slow_interval(impressions, n, m):
-    """The mean, its variance with one unit left out at a time, and the effective units, one after the other."""
+    """The mean, its variance with one unit left out at a time, the effective units, and the exact p-value, slowly."""
     sums, counts = {}, {}
     for position, (given_outcome, unit) in enumerate(impressions):
         key = ("alone", position) if unit is None else unit
@@ -47,7 +47,24 @@ def slow_interval(impressions, n, m):
     mean = math.fsum(sums.values()) / total
     left_out = [(math.fsum(sums.values()) - sums[key]) / (total - counts[key]) for key in sums]
     variance = (len(sums) - 1) / len(sums) * math.fsum((one - mean) ** 2 for one in left_out)
-    return mean, variance, total**2 / math.fsum(count**2 for count in counts.values())
+    effective = total**2 / math.fsum(count**2 for count in counts.values())
+    evidence = math.fsum(map(abs, sums.values())) ** 2 / math.fsum(one**2 for one in sums.values())
+    return mean, variance, min(effective, evidence), slow_sign_flips([round(3 * one) for one in sums.values()])
+
+
+def slow_sign_flips(sums):
+    """The share of all signs of integers with a sum as far from zero, None with more than 30 other than zero."""
+    sums = [one for one in sums if one]
+    if len(sums) > 30:
+        return None
+    ways = {0: 1}
+    for one in sums:
+        ways = {
+            key: ways.get(key - one, 0) + ways.get(key + one, 0)
+            for key in {key + sign * one for key in ways for sign in (-1, 1)}
+        }
+    reached = sum(count for key, count in ways.items() if abs(key) >= abs(sum(sums)))
+    return Fraction(reached, 2 ** len(sums))
 
 
 def random_impressions(seed, size, kinds, unit_share=0.7, users=6):
@@ -86,13 +103,17 @@ def test_interval_is_the_jackknife_over_units_computed_slowly(kinds, unit_share)
     impressions = random_impressions(3, 80, kinds, unit_share)
     verdict = tallied(impressions).verdict(0.9)
     for n, m in itertools.combinations(range(3), 2):
-        mean, variance, units = slow_interval(impressions, n, m)
+        mean, variance, units, exact = slow_interval(impressions, n, m)
         pair = verdict.pair(NAMES[n], NAMES[m])
         half = t.ppf(0.95, units - 1) * math.sqrt(variance)
         assert variance > 0
         assert pair.preference == pytest.approx(mean, rel=1e-12, abs=1e-12)
-        assert (pair.low, pair.high) == pytest.approx((mean - half, mean + half), rel=1e-9)
-        assert pair.p == pytest.approx(2 * t.sf(abs(mean) / math.sqrt(variance), units - 1), rel=1e-9)
+        by_t = 2 * t.sf(abs(mean) / math.sqrt(variance), units - 1)
+        assert pair.p == pytest.approx(by_t if exact is None else float(exact), rel=1e-9)
+        assert pair.test == ("t" if exact is None else "sign flips")
+        if (by_t <= 0.1) == (pair.p <= 0.1):
+            assert (pair.low, pair.high) == pytest.approx((mean - half, mean + half), rel=1e-9)
+        assert (pair.low > 0 or pair.high < 0) == (pair.p <= 0.1)
 
 
 def test_with_equal_activity_it_is_the_delta_method():
@@ -101,7 +122,8 @@ def test_with_equal_activity_it_is_the_delta_method():
     sums = np.array([one.values[0] for one, _ in impressions]).reshape(30, 2).sum(axis=1)
     from scipy.stats import t
 
-    expected = t.ppf(0.975, 29) * sums.std(ddof=1) / math.sqrt(30) / 2
+    evidence = sums.sum() ** 2 / (sums**2).sum()
+    expected = t.ppf(0.975, evidence - 1) * sums.std(ddof=1) / math.sqrt(30) / 2
     assert pair.high - pair.preference == pytest.approx(expected, rel=1e-9)
 
 

@@ -94,6 +94,14 @@ def replay(
     dropped: Annotated[
         list[str] | None, typer.Option(help="With --anytime: a ranker that was dropped during the experiment.")
     ] = None,
+    winsorise: Annotated[
+        int | None, typer.Option(help="Let units with more impressions than this count as if they had so many.")
+    ] = None,
+    estimand: Annotated[
+        str,
+        typer.Option(help="impressions: the mean preference per impression; users: the mean over users of each one's."),
+    ] = "impressions",
+    correction: Annotated[str, typer.Option(help="For many pairs: holm, max-t, bh, by or none.")] = "holm",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report, the tallies and the quarantined rows.")
     ] = None,
@@ -121,8 +129,10 @@ def replay(
     from multileave.stats import Rules
 
     interval = "anytime" if anytime else "clustered" if looks is None and look is None else "scheduled"
-    gone = tuple(dropped or ())
-    rules = Rules(interval=interval, tuned_for=tuned_for, looks=looks, look=look, spending=spending, dropped=gone)
+    rules = Rules(
+        interval=interval, correction=correction, tuned_for=tuned_for, looks=looks, look=look, spending=spending,
+        estimand=estimand, winsorise=winsorise, dropped=tuple(dropped or ()),
+    )  # fmt: skip
     load(sources)
     if engine == "spark":
         from multileave.cli.replay_spark import run_on_spark
@@ -252,6 +262,8 @@ def _chance(balance: dict[str, Any] | None) -> str | None:
 # What is printed of the health of a log; `stats.health` explains each.
 HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
     ("effective sample size (users)", lambda health: f"{health.effective_units:,.0f}"),
+    ("users that carry evidence (fewest of a pair)", lambda health: f"{health.evidence_units:,}"),
+    ("users that no person could be", lambda health: f"{len(health.implausible)}" if health.implausible else None),
     ("clicks by the most active 1 % of users", lambda health: _share(health.top_share)),
     ("impressions without clicks", lambda health: _share(health.without_clicks)),
     ("impressions on which all rankers agree", lambda health: _share(health.no_preference)),

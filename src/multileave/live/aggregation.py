@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from multileave.impression import ABSENT, Impression
-from multileave.live.definition import Definition
 from multileave.live.errors import Unavailable
 from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates, audit
@@ -27,7 +26,7 @@ from multileave.methods import get_method, infer
 from multileave.methods._unstated import unknown_propensities
 from multileave.outcome import Floats
 from multileave.stats.rates.sums import unit_row
-from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, on_grid, pairs_of
+from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, on_grid, outdated, pairs_of
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
 
@@ -37,14 +36,15 @@ NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressi
 
 def rules_of(experiment: Experiment, look: int = 0) -> Rules:
     """Return the rules of an experiment's verdict: at a scheduled look, or else at any time."""
-    definition, control = experiment.definition, experiment.definition.control
+    definition = experiment.definition
+    rules = Rules(
+        definition.confidence, interval="anytime", tuned_for=definition.tuned_for, estimand=definition.estimand,
+        cap=definition.cap, winsorise=definition.winsorise, control=definition.control,
+    )  # fmt: skip
     if not definition.looks:
-        tuned_for, dropped = definition.tuned_for, experiment.dropped
-        return Rules(
-            definition.confidence, interval="anytime", tuned_for=tuned_for, dropped=dropped, control=control
-        )  # fmt: skip
+        return replace(rules, dropped=experiment.dropped)
     fractions = tuple(units / definition.looks[-1] for units in definition.looks)
-    return Rules(definition.confidence, interval="scheduled", looks=fractions, look=look, control=control)
+    return replace(rules, interval="scheduled", tuned_for=None, looks=fractions, look=look)
 
 
 def judge_once() -> None:
@@ -63,6 +63,7 @@ class Aggregator:
 
     def __init__(self, store: Store, is_loaded: Callable[[str], bool]) -> None:
         self._store, self._is_loaded = store, is_loaded
+        self._renewed: set[int] = set()  # experiments whose tallies are not of an earlier version
 
     def update(self, experiment: Experiment) -> int:
         """Add everything that is new; return the number of impressions.
@@ -71,6 +72,7 @@ class Aggregator:
         """
         if not self._is_loaded(experiment.definition.method):
             raise Unavailable("The experiment's method is being compiled. Try again in a few seconds.")
+        self._renew(experiment)
         total = 0
         while count := self._step(experiment):
             total += count
@@ -80,7 +82,7 @@ class Aggregator:
 
     def tallies(self, connection: Connection, experiment: Experiment) -> dict[str, GroupedTally]:
         """Return the tally of each action, as last updated."""
-        return _read_tallies(experiment.definition, aggregates.load_tallies(connection, experiment.number))
+        return _read_tallies(connection, experiment, aggregates.load_tallies(connection, experiment.number))
 
     def summarise(self, experiment: Experiment) -> None:
         """Store the summary of tallies that an earlier version wrote."""
@@ -113,6 +115,17 @@ class Aggregator:
             if count < BATCH:
                 return total
             time.sleep(time.monotonic() - began)
+
+    def _renew(self, experiment: Experiment) -> None:
+        """Store tallies of an earlier version anew; they kept less of the units, whose rows have it all."""
+        if experiment.number in self._renewed:
+            return
+        with self._store.read() as connection:
+            state = aggregates.load_tallies(connection, experiment.number)
+        if _is_outdated(state):
+            with self._store.write() as connection:
+                _Change(self._store, connection, experiment).save()
+        self._renewed.add(experiment.number)
 
     def _remove_batch(self, connection: Connection, experiment: Experiment, unit: str) -> int:
         change = _Change(self._store, connection, experiment)
@@ -153,7 +166,8 @@ class _Change:
         self._store, self._connection, self._number = store, connection, experiment.number
         self._experiment, self._definition = experiment, experiment.definition
         definition = self._definition
-        self._tallies = _read_tallies(definition, aggregates.lock_tallies(store, connection, experiment.number))
+        state = aggregates.lock_tallies(store, connection, experiment.number)
+        self._tallies = _read_tallies(connection, experiment, state)
         self._rated = all(tally.rates is not None for tally in self._tallies.values())
         rankers = len(definition.rankers)
         self._end = 1 + rankers * (rankers - 1) // 2  # of clicks and preferences by pair; a row of rates follows
@@ -213,7 +227,7 @@ class _Change:
         for unit, changed in self._changed.items():
             for place, tally in enumerate(self._tallies.values()):
                 before = self._units.get(unit)
-                tally.change(self._unit_row(before, place), self._unit_row(changed, place))
+                tally.change(self._unit_row(before, place), self._unit_row(changed, place), unit)
                 if self._rated:
                     tally.change_rates(
                         None if before is None else before[1][place, self._end :], changed[1][place, self._end :]
@@ -315,12 +329,24 @@ def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:
     return look, {action: GroupedTally.from_dict(kept["tally"]) for action, kept in found.items()}
 
 
-def _read_tallies(definition: Definition, state: str | None) -> dict[str, GroupedTally]:
+def _read_tallies(connection: Connection, experiment: Experiment, state: str | None) -> dict[str, GroupedTally]:
+    definition = experiment.definition
     if not state:
         rated = get_method(definition.method).propensity_kernel is not unknown_propensities
         return {action: GroupedTally(definition.rankers, rated=rated) for action in definition.actions}
     read = json.loads(state)
-    return {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
+    tallies = {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
+    if _is_outdated(state):
+        end = 1 + next(iter(tallies.values())).pairs
+        for unit, count, raw in aggregates.load_all_units(connection, experiment.number):
+            rows = np.frombuffer(raw).reshape(len(tallies), -1)[:, :end]
+            for row, tally in zip(rows, tallies.values(), strict=True):
+                tally.change(None, UnitRow(count, int(row[0]), row[1:]), unit)
+    return tallies
+
+
+def _is_outdated(state: str | None) -> bool:
+    return bool(state) and any(outdated(tally) for tally in json.loads(state or "").values())
 
 
 def trusted(data: dict[str, Any]) -> Impression:

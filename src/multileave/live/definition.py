@@ -20,6 +20,7 @@ from multileave.errors import MethodError, nearest
 from multileave.live.errors import Invalid, sentence_of
 from multileave.methods import get_method
 from multileave.stats.intervals.group_sequential import MOST_LOOKS
+from multileave.stats.tally.weighting import ESTIMANDS
 
 MOST_SHOWN = 1000
 MOST_RANKERS = 100
@@ -167,6 +168,29 @@ class Definition:
         AfterValidator(_check_increasing),
         Input("Scheduled looks", STATISTICS),
     ] = ()
+    estimand: Annotated[
+        str,
+        Field(
+            pattern=f"^({'|'.join(ESTIMANDS)})$",
+            description="What is estimated: impressions, the mean preference per impression, or users, the mean over "
+            "units of each unit's mean preference, so that heavy users count no more than others.",
+        ),
+        Input("Estimand", STATISTICS),
+    ] = "impressions"
+    cap: Annotated[
+        Annotated[int, Field(ge=1, le=10**12)] | None,
+        Field(
+            description="Units with more impressions than this, such as bots, are left out of verdicts. Empty: none."
+        ),
+        Input("Cap", STATISTICS, "impressions"),
+    ] = None
+    winsorise: Annotated[
+        Annotated[int, Field(ge=1, le=10**12)] | None,
+        Field(
+            description="Units with more impressions than this count as if they had so many. Empty: all count fully."
+        ),
+        Input("Winsorise", STATISTICS, "impressions"),
+    ] = None
     window: Annotated[
         float,
         Field(

@@ -8,7 +8,9 @@ import numpy as np
 
 from multileave.stats.balance import Balance
 from multileave.stats.intervals.moments import Moments
+from multileave.stats.intervals.sign_flips import FEW
 from multileave.stats.records import Record, about
+from multileave.stats.tally.units import IMPLAUSIBLE
 
 if TYPE_CHECKING:
     from multileave.stats.tally.base import BaseTally
@@ -20,6 +22,8 @@ MANY_FALLBACKS = 0.01
 MANY_SHORT = 0.01
 MOSTLY_SAME = 0.5
 HEAVY = 0.2
+IMPLAUSIBLE_TIMES = 50  # the mean impressions or clicks of a unit
+LISTED = 20  # units
 UNBALANCED = 0.001
 
 
@@ -32,6 +36,20 @@ class Health(Record):
     )
     top_share: float = about(
         "Share of the clicks (of the impressions, if clicks are not known) made by the most active 1 % of units."
+    )
+    evidence_units: int = about(
+        "Units that carry evidence: those whose preferences do not add up to zero. Of the pair with the fewest, other "
+        "than none.",
+        default=0,
+    )
+    over_limit: int = about(
+        "Units with more impressions than the cap, which are left out, or than `winsorise`, which count less.",
+        default=0,
+    )
+    implausible: tuple[tuple[str, int, int], ...] = about(
+        "Units that no person could be, with their impressions and clicks: over 1,000 of either, and over 50 times the "
+        "mean. At most 20, the most active first.",
+        default=(),
     )
     without_clicks: float | None = about("Share of impressions without clicks.", default=None)
     no_preference: float | None = about(
@@ -69,6 +87,18 @@ class Health(Record):
             found.append(
                 f"Effective sample size: {self.effective_units:,.0f} users. Below {FEW_UNITS}, confidence intervals "
                 "may be slightly off. Wait for more users."
+            )
+        if 0 < self.evidence_units <= FEW and self.units > FEW:
+            found.append(
+                f"Only {self.evidence_units} of {self.units:,} users prefer one of two rankers to the other, for some "
+                "pair. The others carry no evidence, however many there are."
+            )
+        if self.implausible:
+            unit, impressions, clicks = self.implausible[0]
+            more = f" and {len(self.implausible) - 1} more" if len(self.implausible) > 1 else ""
+            found.append(
+                f"No person could be unit {unit} ({impressions:,} impressions, {clicks:,} clicks){more}. Leave bots "
+                "out with a cap, or winsorise their impressions."
             )
         if self.top_share >= HEAVY and self.units >= 100:
             found.append(
@@ -113,12 +143,18 @@ class Health(Record):
         return tuple(found)
 
 
-def examine(tally: "BaseTally", moments: Moments | None = None, dropped: Collection[str] = ()) -> Health:
-    """Return the health of a tally's data; it must hold two units. dropped: rankers that need not return anything."""
+def examine(
+    tally: "BaseTally", moments: Moments | None = None, dropped: Collection[str] = (), *, limit: int | None = None
+) -> Health:
+    """Return the health of a tally's data; it must hold two units.
+
+    moments: of its units as they are weighted. dropped: rankers that need not return anything. limit: of a unit's
+    impressions; those above it are left out, or count less.
+    """
     moments = tally.moments() if moments is None else moments
     counts, rankers = tally.evidence, tally.rankers
     examined = counts.examined
-    delivered = moments.impressions + counts.left_out if examined or counts.fallbacks else 0
+    delivered = tally.impressions + counts.left_out if examined or counts.fallbacks else 0
 
     def share(count: int, of: int) -> float | None:
         return count / of if of else None
@@ -127,9 +163,12 @@ def examine(tally: "BaseTally", moments: Moments | None = None, dropped: Collect
         return dict(zip(rankers, (by_ranker / of).tolist(), strict=True)) if of else None
 
     return Health(
-        units=moments.units,
+        units=tally.units,
         effective_units=moments.effective,
+        evidence_units=int(min(moments.carriers[moments.carriers > 0], default=0)),
         top_share=tally.top_share(),
+        over_limit=tally.over(limit)[0],
+        implausible=_implausible(tally),
         without_clicks=share(counts.without_clicks, counts.clicks_known),
         no_preference=share(counts.no_preference, examined),
         fallbacks=share(counts.fallbacks_without(rankers, dropped), delivered),
@@ -146,6 +185,15 @@ def examine(tally: "BaseTally", moments: Moments | None = None, dropped: Collect
         first=_balance(counts.first, rankers),
         exposure=_balance(counts.exposure, rankers),
     )
+
+
+def _implausible(tally: "BaseTally") -> tuple[tuple[str, int, int], ...]:
+    """Return units that no person could be, the most active first."""
+    levels, units = tally.activity()
+    clicks = float((levels * units).sum()) / tally.units
+    least = max(IMPLAUSIBLE, IMPLAUSIBLE_TIMES * tally.impressions / tally.units, IMPLAUSIBLE_TIMES * clicks)
+    found = [(str(unit), n, clicked) for unit, n, clicked in tally.heavy_units() if max(n, clicked) > least]
+    return tuple(sorted(found, key=lambda unit: (-max(unit[1:]), unit[0]))[:LISTED])
 
 
 def _balance(balance: Balance, rankers: tuple[str, ...]) -> dict[str, Any] | None:

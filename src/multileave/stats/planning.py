@@ -171,7 +171,7 @@ def power(design: Design, effect: float, units: float, rules: Rules, comparisons
     shift = abs(effect) * math.sqrt(units) / design.deviation
     if rules.interval in MANY_LOOKS:
         return stopping(rules, alpha, shift, design.clock * units).power
-    critical = t_quantile(alpha / 2.0, freedom)
+    critical = float(t_quantile(alpha / 2.0, freedom))
     if freedom < 1000.0 and shift < 30.0:
         # Far from 0 SciPy has NaN for the lower tail, which is then below 1e-5.
         lower = np.nan_to_num(nctdtr(freedom, shift, -critical))
@@ -263,8 +263,10 @@ def plan_pairs(
         tally.verdict().pair(*pair)  # raises an error if it names no two rankers of the tally
     found, without = [], []
     comparisons = len(moments.totals) if comparisons is None else comparisons
-    pairs = zip(*pair_positions(len(tally.rankers)), Design.of_moments(moments), moments.means.tolist(), strict=True)
-    for n, m, design, mean in pairs:
+    first, second = pair_positions(len(tally.rankers))
+    errors = one_error(moments).tolist()
+    pairs = zip(first, second, Design.of_moments(moments), moments.means.tolist(), errors, strict=True)
+    for n, m, design, mean, error in pairs:
         names = (tally.rankers[n], tally.rankers[m])
         if pair is not None and set(pair) != set(names):
             continue
@@ -274,7 +276,7 @@ def plan_pairs(
         else:
             made = plan(design, size, comparisons=comparisons, **options)
             if effect is None:
-                made = _with_range(made, one_error(moments) * design.deviation / math.sqrt(moments.units))
+                made = _with_range(made, error * design.deviation / math.sqrt(moments.units))
             found.append((names, made))
     if not found:
         raise TallyError(
@@ -293,14 +295,15 @@ def _with_range(made: Plan, error: float) -> Plan:
     return replace(made, units_low=low, units_high=high)
 
 
-def one_error(moments: Moments) -> float:
-    """Return how many estimated standard errors are as likely as one standard error that is known: 1 with many units.
+def one_error(moments: Moments) -> Floats:
+    """Return how many estimated standard errors are as likely as one that is known, (P,): 1 with many units.
 
     >>> few, many = (Moments(n, n, float(n), *[np.ones(1)] * 5) for n in (5, 5000))
-    >>> round(one_error(few), 2), round(one_error(many), 2)
-    (1.14, 1.0)
+    >>> one_error(few).round(2), one_error(many).round(2)
+    (array([1.14]), array([1.]))
     """
-    return t_quantile(ONE_ERROR, moments.freedom)
+    errors: Floats = t_quantile(ONE_ERROR, moments.freedom)
+    return errors
 
 
 def units_in_words(low: int, high: int | None) -> str:
@@ -320,7 +323,7 @@ def two_digits(number: float) -> int:
     return max(int(round(number, -max(len(str(int(number))) - 2, 0))), 1)
 
 
-def units_to_decide(moments: Moments, rules: Rules, comparisons: int, errors: float = 0.0) -> Floats:
+def units_to_decide(moments: Moments, rules: Rules, comparisons: int, errors: "Floats | float" = 0.0) -> Floats:
     """Return about how many units in all it takes until each preference, (P,), is significant if it stays as large.
 
     With the current variance and 80 % power at the last look alone; infinite if there is no preference. errors: so

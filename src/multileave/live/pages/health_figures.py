@@ -13,7 +13,7 @@ SHARES = {
     "different_documents": "impressions with documents that some ranker did not return",
     "short_lists": "impressions in which a ranker returned fewer than k + 1 results",
 }
-ELSEWHERE = {"units", "missing", "short", "needed", "same_pages", "first", "exposure", "warnings"}
+ELSEWHERE = {"units", "implausible", "missing", "short", "needed", "same_pages", "first", "exposure", "warnings"}
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ def figures_of(health: Health, unit: str) -> list[tuple[str, str]]:
     clicks = "impressions" if health.without_clicks is None else "clicks"
     words = {
         "effective_units": f"effective sample size, {unit}s",
+        "evidence_units": f"{unit}s that carry evidence, for the pair with the fewest",
+        "over_limit": f"{unit}s over the cap or winsorised",
         "top_share": f"{clicks} from the most active 1 % of {unit}s",
         **SHARES,
     }
@@ -39,6 +41,8 @@ def figures_of(health: Health, unit: str) -> list[tuple[str, str]]:
             is_share = name in SHARES or name.endswith("_share")
             text = _percent(value) if is_share else f"{value:,.0f}" if isinstance(value, int | float) else str(value)
             found.append((text, words.get(name, name.replace("_", " "))))
+    for stored, impressions, clicked in health.implausible:
+        found.append((stored, f"no person could be this {unit}: {impressions:,} impressions, {clicked:,} clicks"))
     for name, share in (health.missing or {}).items():
         if share > 0.0:
             found.append((_percent(share), f"impressions without {name}"))

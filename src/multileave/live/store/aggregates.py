@@ -1,7 +1,7 @@
 """Aggregates in the store: the sums of each unit, the tallies that verdicts are read from, summaries, and history."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -56,6 +56,13 @@ def load_units(connection: Connection, experiment: int, wanted: Iterable[str]) -
         units.c.experiment == experiment, units.c.unit.in_(sorted(set(wanted)))
     )
     return {row.unit: (row.impressions, row.sums) for row in connection.execute(query)}
+
+
+def load_all_units(connection: Connection, experiment: int) -> Iterator[tuple[str, int, bytes]]:
+    """Yield every unit with its impressions and its sums."""
+    query = sa.select(units.c.unit, units.c.impressions, units.c.sums).where(units.c.experiment == experiment)
+    for row in connection.execution_options(yield_per=1000).execute(query):
+        yield row.unit, row.impressions, row.sums
 
 
 def save_units(store: Store, connection: Connection, experiment: int, changed: Mapping[str, tuple[int, bytes]]) -> None:

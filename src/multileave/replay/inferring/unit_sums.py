@@ -15,6 +15,7 @@ from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import Credits
 from multileave.replay.inferring.rates import RatesByUnit
 from multileave.stats import Tally
+from multileave.stats.tally.few_sums import MOST
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds
 
@@ -40,8 +41,9 @@ class UnitSums:
         self._squares = np.zeros((actions, self.pairs))
         self._rates = RatesByUnit(len(rankers), actions)
         self._forget()
-        # Impressions without a unit: sums, squares, wins and losses by pair.
-        self._singles = np.zeros((4, actions, self.pairs))
+        # Impressions without a unit: sums, squares, wins, losses and absolute preferences by pair.
+        self._singles = np.zeros((5, actions, self.pairs))
+        self._single_few = np.zeros((actions, self.pairs, MOST))  # the first preferences other than zero
         self._single_clicks = np.zeros(actions, dtype=np.int64)
         self._single_impressions = 0
         # All impressions, with a unit or without: how many, and how many with clicks.
@@ -111,7 +113,7 @@ class UnitSums:
 
     def _singles_tally(self, action: int) -> Tally:
         """Return the tally of impressions without a unit, with the health and the other sums of all impressions."""
-        sums, squares, wins, losses = self._singles[:, action]
+        sums, squares, wins, losses, absolute = self._singles[:, action]
         data = Tally(self.rankers).to_dict()
         data["single"].update(
             impressions=self._single_impressions,
@@ -120,6 +122,11 @@ class UnitSums:
             squares=squares.tolist(),
             wins=wins.astype(np.int64).tolist(),
             losses=losses.astype(np.int64).tolist(),
+            absolute=absolute.tolist(),
+            few=[
+                [[1, one] for one in values[: int(count)].tolist()] if count <= MOST else None
+                for values, count in zip(self._single_few[action], wins + losses, strict=True)
+            ],
         )
         data["rates"] = self._rates.others(action).to_dict(0)
         tally = Tally.from_dict(data)
@@ -146,7 +153,8 @@ class UnitSums:
         for numbers, (_, credits) in zip(rows, waiting, strict=True):
             add_rows(
                 numbers, credits.values, credits.clicks, self._counts, self._sums, self._squares,
-                self._singles, self._single_clicks, np.empty(self.pairs), self.by_pair, self.cap is not None,
+                self._singles, self._single_few, self._single_clicks, np.empty(self.pairs), self.by_pair,
+                self.cap is not None,
             )  # fmt: skip
             if credits.rates is not None:
                 self._rates.add(numbers, credits.rates)
@@ -186,7 +194,7 @@ def _packed(ids: pa.StringArray) -> PackedIds:
 
 
 @kernel
-def add_rows(rows, values, clicked, counts, sums, squares, singles, single_clicks, pairs, by_pair, by_unit):  # type: ignore[no-untyped-def]  # fmt: skip
+def add_rows(rows, values, clicked, counts, sums, squares, singles, few, single_clicks, pairs, by_pair, by_unit):  # type: ignore[no-untyped-def]  # fmt: skip
     """Add impressions to the sums of their units, or to `singles` where the row is -1."""
     rankers = values.shape[2]
     for x in range(len(rows)):
@@ -212,10 +220,14 @@ def add_rows(rows, values, clicked, counts, sums, squares, singles, single_click
             if row < 0:
                 single_clicks[action] += clicked[x, action]
                 for pair in range(len(pairs)):
+                    known = int(singles[2, action, pair] + singles[3, action, pair])
+                    if pairs[pair] != 0.0 and known < MOST:
+                        few[action, pair, known] = pairs[pair]
                     singles[0, action, pair] += pairs[pair]
                     singles[1, action, pair] += pairs[pair] * pairs[pair]
                     singles[2, action, pair] += pairs[pair] > 0.0
                     singles[3, action, pair] += pairs[pair] < 0.0
+                    singles[4, action, pair] += abs(pairs[pair])
                 continue
             sums[row, action, 0] += clicked[x, action]
             for place in range(len(given)):

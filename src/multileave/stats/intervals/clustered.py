@@ -5,7 +5,7 @@ independent is too narrow. The mean preference is a ratio of two sums over units
 variance follows by the delta method.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,9 +35,10 @@ def clustered(moments: Moments, confidence: float) -> Intervals:
 
     which is the jackknife that leaves out one unit at a time; with equal n_u it is the usual U / (U - 1) times the
     delta method's, and with unequal n_u it removes the bias due to heavy units. The quantile is that of t with one
-    degree of freedom less than the effective sample size, (sum n_u)^2 / sum n_u^2. If all units have the same
-    preference, there is no variance to estimate; the p-value is then that of the sign test, 2^(1 - U), and the
-    interval excludes zero exactly if the test is significant.
+    degree of freedom less than the effective sample size, (sum n_u)^2 / sum n_u^2, or than the effective number of
+    units that carry evidence, (sum |S_u|)^2 / sum S_u^2, if that is smaller. If all units have the same preference,
+    there is no variance to estimate; the p-value is then that of the sign test, 2^(1 - U), and the interval excludes
+    zero exactly if the test is significant. With few units that carry evidence, see `intervals.sign_flips`.
 
     Needs at least two units.
 
@@ -49,13 +50,13 @@ def clustered(moments: Moments, confidence: float) -> Intervals:
     1.00 (-0.30 to 2.30), p = 0.092
     """
     means, errors, alike = moments.means, moments.errors, moments.alike
-    errors[alike] = np.abs(means[alike]) / t_quantile(0.5**moments.units, moments.freedom)
-    multiplier = t_quantile((1.0 - confidence) / 2.0, moments.freedom)
-    half = errors * multiplier
+    errors[alike] = np.abs(means[alike]) / t_quantile(0.5**moments.units, moments.freedom[alike])
+    multipliers = t_quantile((1.0 - confidence) / 2.0, moments.freedom)
+    half = errors * multipliers
     statistics = np.full_like(means, np.inf)
     np.divide(np.abs(means), errors, out=statistics, where=errors > 0.0)
     p = np.where(means == 0.0, 1.0, np.minimum(2.0 * t_tail(statistics, moments.freedom), 1.0))
-    return Intervals(means, means - half, means + half, p, np.full_like(means, multiplier))
+    return Intervals(means, means - half, means + half, p, multipliers)
 
 
 def around_means(moments: Moments, confidence: float, half: Floats, p: Floats, multipliers: Floats) -> Intervals:
@@ -89,21 +90,21 @@ def wilson(wins: Ints, losses: Ints, units: int, multipliers: Floats) -> tuple[F
     return shares, np.clip(centre - half, 0.0, shares), np.clip(centre + half, shares, 1.0)
 
 
-def t_quantile(tail: float, freedom: float) -> float:
-    """Return the value that Student's t exceeds with this probability."""
+def t_quantile(tail: "Floats | float", freedom: "Floats | float") -> Any:
+    """Return the value that Student's t exceeds with this probability, infinity for 0."""
     from scipy.special import stdtrit
 
-    return np.inf if tail == 0.0 else -float(stdtrit(freedom, tail))
+    return np.where(np.asarray(tail) == 0.0, np.inf, -stdtrit(freedom, tail))
 
 
-def t_tail(statistics: Floats, freedom: float) -> Floats:
+def t_tail(statistics: Floats, freedom: "Floats | float") -> Floats:
     """Return the probability that Student's t exceeds each value."""
     from scipy.special import stdtr
 
     return np.asarray(stdtr(freedom, -statistics))
 
 
-def as_t(values: Floats, freedom: float) -> Floats:
+def as_t(values: Floats, freedom: Floats) -> Floats:
     """Return what Student's t exceeds as often as a normal variable exceeds the values."""
     from scipy.special import ndtr, stdtrit
 
@@ -111,7 +112,7 @@ def as_t(values: Floats, freedom: float) -> Floats:
     return np.where(values <= _FAR, -stdtrit(freedom, ndtr(-np.minimum(values, _FAR))), values * (far / _FAR))
 
 
-def as_normal(values: Floats, freedom: float) -> Floats:
+def as_normal(values: Floats, freedom: Floats) -> Floats:
     """Return what a normal variable exceeds as often as Student's t exceeds the values."""
     from scipy.special import ndtr, ndtri
 

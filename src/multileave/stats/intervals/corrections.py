@@ -54,6 +54,7 @@ def benjamini_yekutieli(p: Floats) -> Floats:
     return result
 
 
+# Where max-t cannot be used, it is Holm's rule; see `intervals.max_t`.
 CORRECTIONS: dict[str, Callable[[Floats], Floats]] = {
-    "holm": holm, "bh": benjamini_hochberg, "by": benjamini_yekutieli, "none": np.copy,
+    "holm": holm, "max-t": holm, "bh": benjamini_hochberg, "by": benjamini_yekutieli, "none": np.copy,
 }  # fmt: skip

@@ -24,7 +24,9 @@ class Moments(NamedTuple):
         and if all S_u are zero, so that units say nothing of their variance, that of as many single impressions.
     effective: the effective sample size, (sum n_u)^2 / sum n_u^2.
     squares: float (P,), the sum of squared preferences of single impressions.
-    wins, losses: int (P,), the units whose sum is above and below zero.
+    wins, losses: int (P,), the units whose sum is above and below zero: those that carry evidence.
+    evidence: float (P,), the effective number of units that carry evidence, (sum |S_u|)^2 / sum S_u^2; None if it is
+        not known. Four units with equal sums among a thousand without are four, however many impressions there are.
     """
 
     impressions: Any  # int, or int (P,) if pairs took part in different impressions
@@ -35,6 +37,7 @@ class Moments(NamedTuple):
     squares: Floats
     wins: Ints
     losses: Ints
+    evidence: "Floats | None" = None
 
     @property
     def means(self) -> Floats:
@@ -49,9 +52,15 @@ class Moments(NamedTuple):
         return errors
 
     @property
-    def freedom(self) -> float:
-        """Degrees of freedom of Student's t: one less than the effective sample size."""
-        return max(self.effective - 1.0, 1.0)
+    def carriers(self) -> Ints:
+        """The number of units that carry evidence, those whose sum is not zero, (P,)."""
+        return self.wins + self.losses
+
+    @property
+    def freedom(self) -> Floats:
+        """Degrees of freedom of Student's t, (P,): one less than the effective number of units, or of carriers."""
+        known = np.full(len(self.totals), np.inf) if self.evidence is None else self.evidence
+        return np.maximum(np.minimum(known, self.effective) - 1.0, 1.0)
 
     @property
     def alike(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":

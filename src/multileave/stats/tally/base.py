@@ -1,14 +1,16 @@
 """BaseTally: what a verdict needs of a tally, whether its units have rows of their own or only grouped sums."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multileave.errors import TallyError
 from multileave.outcome import TOLERANCE, Floats
-from multileave.stats.intervals.moments import Ints, Moments
+from multileave.stats.intervals.max_t import unit_rows
+from multileave.stats.intervals.moments import Ints, Moments, pair_positions
+from multileave.stats.intervals.sign_flips import FEW
 from multileave.stats.parsing import checked_rankers
 from multileave.stats.rates.sums import RateSums
 from multileave.stats.tally.grouped_sums import GroupedSums
@@ -17,6 +19,8 @@ from multileave.stats.tally.units import Units
 
 if TYPE_CHECKING:
     from multileave.stats.health import Health
+
+ROWS = 1 << 14  # units at a time
 
 
 class BaseTally(ABC):
@@ -61,7 +65,7 @@ class BaseTally(ABC):
 
     def totals(self) -> Floats:
         """Return the sum of preferences, (P,)."""
-        totals = self._grouped.totals()
+        totals = self._grouped.total().sums
         for sums, _ in self._blocks():
             totals += sums.sum(axis=0)
         return totals
@@ -76,8 +80,8 @@ class BaseTally(ABC):
         """Return what intervals are computed from; there must be two units."""
         impressions, units, totals = self.impressions, self.units, self.totals()
         squares, means = self.squared_preferences(), totals / impressions
-        residuals = self._grouped.residuals(means, impressions)
-        wins, losses = self._grouped.wins.copy(), self._grouped.losses.copy()
+        residuals, grouped = self._grouped.residuals(means, impressions), self._grouped.total()
+        wins, losses, absolute, squared = grouped.wins, grouped.losses, grouped.absolute, grouped.squares
         visits = self._grouped.squared_impressions()
         for sums, counts in self._blocks():
             left = sums - means * counts[:, None]
@@ -86,9 +90,14 @@ class BaseTally(ABC):
             residuals += (left * left).sum(axis=0)
             wins += (sums > 0.0).sum(axis=0)
             losses += (sums < 0.0).sum(axis=0)
+            absolute += np.abs(sums).sum(axis=0)
+            squared += (sums * sums).sum(axis=0)
             visits += float((counts.astype(np.float64) ** 2).sum())
         # If every unit's own preferences cancel, units say nothing of their variance; single impressions do.
         cancel = (residuals == 0.0) & (totals == 0.0)
+        # Tallies that did not keep absolute sums: there cannot be more evidence than units that carry some.
+        evidence = np.where(wins + losses > 0, wins + losses, impressions**2 / visits)
+        np.divide(absolute**2, squared, out=evidence, where=(squared > 0.0) & ~np.isnan(absolute))
         return Moments(
             impressions=impressions,
             units=units,
@@ -98,7 +107,57 @@ class BaseTally(ABC):
             squares=squares,
             wins=wins,
             losses=losses,
+            evidence=evidence,
         )
+
+    def few_sums(self, moments: Moments) -> dict[int, Floats]:
+        """Return the sums of the units that carry evidence, for each pair that has few of them, by its position."""
+        few = (moments.carriers > 0) & (moments.carriers <= FEW) & self._grouped.few.known
+        pairs = np.flatnonzero(few)
+        found = {pair: [self._grouped.few.of(pair)[1]] for pair in pairs.tolist()}
+        for sums, _ in self._blocks() if len(pairs) else ():
+            for pair in pairs.tolist():
+                found[pair].append(sums[sums[:, pair] != 0.0, pair])
+        return {pair: np.concatenate(parts) for pair, parts in found.items()}
+
+    def dependence(self) -> tuple[Floats, float] | None:
+        """Return how pairs depend on each other, as `intervals.max_t` takes it; None if it is not known.
+
+        It is known if all units have rows of credits: the pairs' covariances follow from the R x R covariance of
+        units' residuals e_u. If few units carry it, it is uncertain, and the share R / nu of it is dropped, with nu
+        their effective number, (sum_u |e_u|^2)^2 / sum_u |e_u|^4.
+        """
+        units, rankers, impressions = self._units, len(self.rankers), self.impressions
+        if self._grouped.units or units.by_pair:
+            return None
+        used = len(units)
+        means = units.sums[:used].sum(axis=0) / impressions
+        covariance, total, squared = np.zeros((rankers, rankers)), 0.0, 0.0
+        for start in range(0, used, ROWS):
+            part = slice(start, min(start + ROWS, used))
+            counts = units.counts[part, None]
+            left = (units.sums[part] - means * counts) / (1.0 - counts / impressions)
+            left -= left.mean(axis=1, keepdims=True)
+            covariance += left.T @ left
+            sizes = (left * left).sum(axis=1)
+            total += float(sizes.sum())
+            squared += float((sizes * sizes).sum())
+        first, second = pair_positions(rankers)
+        contrasts = np.zeros((self.pairs, rankers))
+        contrasts[np.arange(self.pairs), first], contrasts[np.arange(self.pairs), second] = 1.0, -1.0
+        return unit_rows(covariance, contrasts), min(rankers * squared / total**2, 1.0) if total else 1.0
+
+    def over(self, limit: int | None) -> tuple[int, int]:
+        """Return how many units have more impressions than a limit, and their impressions; without a limit, none."""
+        if limit is None:
+            return 0, 0
+        counts = self._units.counts[self._units.counts > limit]
+        groups = [(group.units, n * group.units) for n, group in self._grouped.groups.items() if n > limit]
+        return len(counts) + sum(units for units, _ in groups), int(counts.sum()) + sum(shown for _, shown in groups)
+
+    def heavy_units(self) -> list[tuple[Hashable, int, int]]:
+        """Return the units with implausibly many impressions or clicks, and how many they have."""
+        return self._units.heavy()
 
     def top_share(self) -> float:
         """Return the share of clicks (of impressions, if no clicks are known) of the most active 1 % of units."""

@@ -8,34 +8,74 @@ of impressions can be added up first:
 with U_n the number of units with n impressions, and S_n and Q_n the sums of their sums and of their squared sums.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Ints
+from multileave.stats.tally.few_sums import FewSums
+
+SUMS = ("sums", "squares", "absolute", "wins", "losses")
 
 
 @dataclass(eq=False)
 class Group:
-    """The units with the same number of impressions: how many, and their sums and squared sums by pair (P,)."""
+    """The units with the same number of impressions: how many, and by pair (P,) what they add up to.
+
+    sums, squares, absolute: their sums, squared sums and absolute sums. Tallies of earlier versions did not keep the
+    absolute ones, which are then NaN. wins, losses: how many units prefer either ranker.
+    """
 
     units: int
     sums: Floats
     squares: Floats
+    absolute: Floats
+    wins: Ints
+    losses: Ints
+
+    @classmethod
+    def empty(cls, pairs: int) -> "Group":
+        """Return a group without units."""
+        sums, squares, absolute = np.zeros((3, pairs))
+        wins, losses = np.zeros((2, pairs), dtype=np.int64)
+        return cls(0, sums, squares, absolute, wins, losses)
+
+    def merge(self, other: "Group", times: int = 1) -> None:
+        """Add another's units; with times = -1, remove them."""
+        self.units += times * other.units
+        for name in SUMS:
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+
+    def scaled(self, factor: float) -> "Group":
+        """Return the same units with all their sums multiplied by a factor above zero."""
+        sums = self.sums * factor, self.squares * factor**2, self.absolute * factor
+        return Group(self.units, *sums, self.wins, self.losses)
+
+    def reordered(self, columns: Ints, signs: Floats) -> "Group":
+        """Return the same units with the pairs in another order, some of them reversed."""
+        wins, losses = self.wins[columns], self.losses[columns]
+        forward = signs > 0.0
+        return Group(
+            self.units, self.sums[columns] * signs, self.squares[columns], self.absolute[columns],
+            np.where(forward, wins, losses), np.where(forward, losses, wins),
+        )  # fmt: skip
 
 
+@dataclass(eq=False)
 class GroupedSums:
-    """Groups of units by number of impressions, and how many units prefer either ranker of each of P pairs.
+    """Groups of units by number of impressions, for P pairs; few: the units of pairs with little evidence.
 
     zero: a unit whose sum is at most this far from zero prefers neither.
     """
 
-    def __init__(self, pairs: int, *, zero: float = 0.0) -> None:
-        self.pairs, self.zero = pairs, zero
-        self.groups: dict[int, Group] = {}
-        self.wins: Ints = np.zeros(pairs, dtype=np.int64)
-        self.losses: Ints = np.zeros(pairs, dtype=np.int64)
+    pairs: int
+    zero: float = field(default=0.0, kw_only=True)
+    groups: dict[int, Group] = field(init=False, default_factory=dict)
+    few: FewSums = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.few = FewSums(self.pairs)
 
     @property
     def units(self) -> int:
@@ -49,47 +89,46 @@ class GroupedSums:
 
     def group(self, impressions: int) -> Group:
         """Return the group of units with that many impressions, empty if there are none."""
-        return self.groups.get(impressions) or Group(0, np.zeros(self.pairs), np.zeros(self.pairs))
+        return self.groups.get(impressions) or Group.empty(self.pairs)
 
     def add(self, impressions: int, sums: Floats, times: int = 1) -> None:
         """Add a unit by its sum of preferences for each pair; with times = -1, remove it."""
         sums = np.where(np.abs(sums) <= self.zero, 0.0, sums)
         group = self.groups[impressions] = self.group(impressions)
+        sizes = np.abs(sums)
         group.units += times
         group.sums += times * sums
         group.squares += times * (sums * sums)
+        group.absolute += times * sizes
         if times < 0:
             np.maximum(group.squares, 0.0, out=group.squares)
+            np.maximum(group.absolute, 0.0, out=group.absolute)
+        group.wins += times * (sums > 0.0)
+        group.losses += times * (sums < 0.0)
         if not group.units:  # so that no rounding error stays behind
             del self.groups[impressions]
-        self.wins += times * (sums > 0.0)
-        self.losses += times * (sums < 0.0)
+        self.few.add(impressions, sums, times)
 
     def merge(self, other: "GroupedSums") -> None:
         """Add all units of another."""
         for n, added in other.groups.items():
             group = self.groups[n] = self.group(n)
-            group.units += added.units
-            group.sums += added.sums
-            group.squares += added.squares
-        self.wins += other.wins
-        self.losses += other.losses
+            group.merge(added)
+        self.few.merge(other.few)
 
     def reordered(self, columns: Ints, signs: Floats) -> "GroupedSums":
         """Return the same units with the pairs in another order, some of them reversed."""
         other = GroupedSums(self.pairs, zero=self.zero)
-        for n, group in self.groups.items():
-            other.groups[n] = Group(group.units, group.sums[columns] * signs, group.squares[columns])
-        other.wins = np.where(signs > 0.0, self.wins[columns], self.losses[columns])
-        other.losses = np.where(signs > 0.0, self.losses[columns], self.wins[columns])
+        other.groups = {n: group.reordered(columns, signs) for n, group in self.groups.items()}
+        other.few = self.few.reordered(columns, signs)
         return other
 
-    def totals(self) -> Floats:
-        """Return the sum of all units' sums, (P,)."""
-        totals = np.zeros(self.pairs)
+    def total(self) -> Group:
+        """Return all units as one group."""
+        total = Group.empty(self.pairs)
         for group in self.groups.values():
-            totals += group.sums
-        return totals
+            total.merge(group)
+        return total
 
     def residuals(self, means: Floats, impressions: int) -> Floats:
         """Return the sum of squared residuals, (P,), as in the formula above; impressions: N, of all units."""

@@ -4,7 +4,7 @@ When a unit has a new impression or a late click, its old row is removed and its
 of the units is kept in `GroupedSums`, so a verdict costs the same however many units there are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,10 @@ from multileave.outcome import Floats
 from multileave.stats.intervals.moments import Ints, pair_positions
 from multileave.stats.rates.sums import RateSums
 from multileave.stats.tally.base import BaseTally
-from multileave.stats.tally.grouped_sums import Group
+from multileave.stats.tally.few_sums import FewSums
+from multileave.stats.tally.grouped_sums import SUMS, Group
 from multileave.stats.tally.health_counts import HealthCounts
+from multileave.stats.tally.units import IMPLAUSIBLE
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
@@ -22,6 +24,7 @@ from multileave.stats.verdict.verdict import Verdict
 # behind. A sum within ZERO of zero is zero: thirds do not add up on a grid.
 GRID = 2.0**-38
 ZERO = 2.0**-30
+STATE_VERSION = 3
 
 
 def pairs_of(preferences: Floats) -> Floats:
@@ -56,14 +59,18 @@ class GroupedTally(BaseTally):
         self.squares = np.zeros(self.pairs)
         self.rates = RateSums(len(self.rankers)) if rated else None
         self._clicks: dict[int, int] = {}  # how many units have that many clicks
+        self._heavy: dict[str, tuple[int, int]] = {}  # impressions and clicks of units that have implausibly many
 
     @property
     def clicks(self) -> int:
         """The number of clicks."""
         return sum(clicks * units for clicks, units in self._clicks.items())
 
-    def change(self, before: UnitRow | None, after: UnitRow | None) -> None:
-        """Replace a unit's old row, None if it is new, by its new one, None if it is gone."""
+    def change(self, before: UnitRow | None, after: UnitRow | None, unit: str = "") -> None:
+        """Replace a unit's old row, None if it is new, by its new one, None if it is gone; unit: as it is stored."""
+        self._heavy.pop(unit, None)
+        if unit and after is not None and max(after.impressions, after.clicks) > IMPLAUSIBLE:
+            self._heavy[unit] = after.impressions, after.clicks
         for row, times in ((before, -1), (after, 1)):
             if row is None or row.impressions < 1:
                 continue
@@ -91,6 +98,10 @@ class GroupedTally(BaseTally):
         found = self._clicks if self.clicks else {n: group.units for n, group in self._grouped.groups.items()}
         return np.array(list(found), dtype=np.int64), np.array(list(found.values()), dtype=np.int64)
 
+    def heavy_units(self) -> list[tuple[Hashable, int, int]]:
+        """Return the units with implausibly many impressions or clicks, and how many they have."""
+        return [(unit, *both) for unit, both in self._heavy.items()]
+
     def verdict(self, rules: Rules) -> Verdict:
         """Return the verdict; there must be two units, and the bootstrap is not available."""
         from multileave.stats.verdict.judging import judge
@@ -99,28 +110,43 @@ class GroupedTally(BaseTally):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values that JSON can hold."""
-        grouped = self._grouped
         return {
+            "version": STATE_VERSION,
             "rankers": list(self.rankers),
             "squares": self.squares.tolist(),
-            "wins": grouped.wins.tolist(),
-            "losses": grouped.losses.tolist(),
-            "groups": [[n, g.units, g.sums.tolist(), g.squares.tolist()] for n, g in sorted(grouped.groups.items())],
+            "groups": [
+                [n, group.units, *(getattr(group, name).tolist() for name in SUMS)]
+                for n, group in sorted(self._grouped.groups.items())
+            ],
+            "few": self._grouped.few.to_list(),
             "clicks": [[clicks, units] for clicks, units in sorted(self._clicks.items())],
+            "heavy": [[unit, *both] for unit, both in sorted(self._heavy.items())],
             "evidence": self.evidence.to_dict(),
             **({} if self.rates is None else {"rates": self.rates.to_dict()}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "GroupedTally":
-        """Return the tally that `to_dict` wrote; if it has no rates, earlier versions wrote it, and it stays so."""
+        """Return the tally that `to_dict` wrote.
+
+        If it has no rates, earlier versions wrote it, and it stays so. If it is `outdated`, it has no units, which must
+        be added again.
+        """
         tally = cls(data["rankers"], rated="rates" in data)
         if tally.rates is not None:
             tally.rates = RateSums.from_dict(data["rates"], len(tally.rankers))
         tally.squares = np.array(data["squares"], dtype=np.float64)
-        tally._grouped.wins = np.array(data["wins"], dtype=np.int64)
-        tally._grouped.losses = np.array(data["losses"], dtype=np.int64)
-        tally._grouped.groups = {n: Group(units, np.array(s), np.array(q)) for n, units, s, q in data["groups"]}
-        tally._clicks = dict(data["clicks"])
         tally.evidence = HealthCounts.from_dict(data["evidence"], len(tally.rankers))
+        if outdated(data):
+            return tally
+        for n, units, *sums in data["groups"]:
+            tally._grouped.groups[n] = Group(units, *(np.array(one) for one in sums))
+        tally._grouped.few = FewSums.from_list(data["few"])
+        tally._clicks = dict(data["clicks"])
+        tally._heavy = {unit: (n, clicks) for unit, n, clicks in data["heavy"]}
         return tally
+
+
+def outdated(data: Mapping[str, Any]) -> bool:
+    """Return whether a tally was written by an earlier version, which kept less of every group of units."""
+    return data.get("version") != STATE_VERSION

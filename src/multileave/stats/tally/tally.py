@@ -25,6 +25,7 @@ from multileave.stats.parsing import (
 from multileave.stats.rates.sums import RateSums
 from multileave.stats.rates.unit_rates import UnitRates
 from multileave.stats.tally.base import BaseTally
+from multileave.stats.tally.few_sums import FewSums
 from multileave.stats.tally.grouped_sums import Group
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds, Units
@@ -240,6 +241,9 @@ class Tally(BaseTally):
         spending: str = "obrien-fleming",
         control: str | None = None,
         dropped: Sequence[str] = (),
+        estimand: str = "impressions",
+        cap: int | None = None,
+        winsorise: int | None = None,
     ) -> Verdict:
         """Return what the tally says about every pair of rankers, at this confidence.
 
@@ -248,7 +252,8 @@ class Tally(BaseTally):
             that was fixed beforehand; "bootstrap", a cross-check of the first.
         correction: of p-values for the number of pairs: "holm" (controls the probability of any false positive), "bh"
             (the false discovery rate, for one look, if p-values are positively dependent), "by" (the same under any
-            dependence) or "none".
+            dependence) or "none". "max-t" controls the same as "holm" with fewer users, as it knows how pairs depend on
+            each other; where that is not known, it is "holm", and `verdict.correction` says so.
         simultaneous: whether all intervals hold together (Bonferroni) rather than each by itself.
         tuned_for: of "anytime": the number of impressions that a plan names (`plan(...).tuned_for`), which makes the
             intervals narrowest there. Like the confidence, it must be chosen before the first look.
@@ -257,8 +262,12 @@ class Tally(BaseTally):
             "obrien-fleming" (little at first) or "pocock" (evenly).
         dropped: of "anytime": rankers that later impressions do not compare, as they lost (`stats.dropping`). Their
             pairs are judged by the impressions they took part in, and the winner is one of the others.
-        replicates, seed: of "bootstrap".
+        replicates, seed: of "bootstrap"; seed: of "max-t", too.
         control: the ranker that `rates` compares others with, by default the first.
+        estimand: "impressions", the mean preference per impression, or "users", the mean over units of each unit's mean
+            preference: heavy users then count no more than others.
+        cap: leave out units with more impressions than this, such as bots. winsorise: let them count as if they had so
+            many.
         """
         from multileave.stats.verdict.judging import judge
 
@@ -266,6 +275,7 @@ class Tally(BaseTally):
             confidence, interval, correction, simultaneous, tuned_for, replicates, seed, looks, look, spending,
             control,
             tuple(dropped),
+            estimand, cap, winsorise,
         )  # fmt: skip
         return judge(self, rules)
 
@@ -337,13 +347,16 @@ class Tally(BaseTally):
 
     def _singles(self) -> dict[str, Any]:
         single = self._grouped.group(1)
+        # Tallies of earlier versions do not hold these, and are written as they were.
+        known = single.units and not np.isnan(single.absolute).any()
         return {
             "impressions": single.units,
             "clicks": self._single_clicks,
             "sums": single.sums.tolist(),
             "squares": single.squares.tolist(),
-            "wins": self._grouped.wins.tolist(),
-            "losses": self._grouped.losses.tolist(),
+            "wins": single.wins.tolist(),
+            "losses": single.losses.tolist(),
+            **({"absolute": single.absolute.tolist(), "few": self._grouped.few.to_list()} if known else {}),
         }
 
     @classmethod
@@ -366,14 +379,21 @@ class Tally(BaseTally):
         """Read the impressions without a unit, checked."""
         impressions, self._single_clicks = written.count("impressions"), written.count("clicks")
         sums, squares = written.floats("sums", (self.pairs,)), written.floats("squares", (self.pairs,), least=0.0)
-        grouped = self._grouped
-        grouped.wins, grouped.losses = (written.integers(name, (self.pairs,)) for name in ("wins", "losses"))
+        wins, losses = (written.integers(name, (self.pairs,)) for name in ("wins", "losses"))
         empty = not (sums.any() or squares.any())
         written.require("sums", bool(impressions) or empty, "zeros, as there are no impressions")
-        if impressions:
-            grouped.groups[1] = Group(impressions, sums, squares)
-        few = bool((grouped.wins + grouped.losses <= impressions).all())
+        few = bool((wins + losses <= impressions).all())
         written.require("wins", few, f"with 'losses' at most the {impressions} impressions")
+        if not impressions:
+            return
+        absolute = np.full(self.pairs, np.nan)
+        if "absolute" in written.data:
+            absolute = written.floats("absolute", (self.pairs,), least=0.0)
+        self._grouped.groups[1] = Group(impressions, sums, squares, absolute, wins, losses)
+        if "few" in written.data:
+            self._grouped.few = FewSums.checked(written, "few", self.pairs)
+        else:
+            self._grouped.few.forget(wins + losses > 0)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tally):

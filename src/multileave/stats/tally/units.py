@@ -18,6 +18,7 @@ from multileave.outcome import TOLERANCE, Floats
 from multileave.stats.intervals.moments import Ints, differences
 from multileave.stats.parsing import plain_unit, written_tally
 
+IMPLAUSIBLE = 1000  # impressions or clicks: what no person makes in an experiment, unless others do, too
 BLOCK = 1 << 18  # numbers in a block of units' sums by pair
 
 
@@ -130,6 +131,18 @@ class Units:
         """Return the sums by pair and the impressions of some rows."""
         sums = self.sums[rows]
         return sums if self.by_pair else differences(sums, TOLERANCE), self.counts[rows]
+
+    def heavy(self) -> list[tuple[Hashable, int, int]]:
+        """Return the units with implausibly many impressions or clicks, and how many they have."""
+        used = len(self)
+        places = set(np.flatnonzero(np.maximum(self.counts, self.clicks)[:used] > IMPLAUSIBLE).tolist())
+        if not places:
+            return []
+        return [
+            (unit, int(self.counts[row]), int(self.clicks[row]))
+            for row, unit in enumerate(self._rows if isinstance(self._rows, PackedIds) else self.rows)
+            if row in places
+        ]
 
     def hold_pairs(self) -> None:
         """Turn rows of credits into rows of pairs."""

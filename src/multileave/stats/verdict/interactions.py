@@ -81,8 +81,8 @@ def _tests(
         covariance[np.diag_indices(len(kept))] = variances[kept, pair]
         # Welch adds up the degrees of freedom of several segments. With the same units in all of them there are not as
         # many, and with heavy users the variances are less certain than those of normal variables.
-        most = float(freedoms[kept].max())
-        found.append(welch(means[kept, pair], covariance, freedoms[kept], most))
+        most = float(freedoms[kept, pair].max())
+        found.append(welch(means[kept, pair], covariance, freedoms[kept, pair], most))
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from multileave.errors import TallyError, nearest
 from multileave.stats.intervals.corrections import CORRECTIONS
 from multileave.stats.intervals.group_sequential import MOST_LOOKS, SPENDING, information
+from multileave.stats.tally.weighting import Weighting
 
 INTERVALS = ("clustered", "anytime", "scheduled", "bootstrap")
 
@@ -28,6 +29,9 @@ class Rules:
     spending: str = "obrien-fleming"
     control: str | None = None
     dropped: tuple[str, ...] = ()
+    estimand: str = "impressions"
+    cap: int | None = None
+    winsorise: int | None = None
 
     def __post_init__(self) -> None:
         if not is_number(self.confidence) or not 0.0 < self.confidence < 1.0:
@@ -53,6 +57,7 @@ class Rules:
                 f"Rankers were dropped ({', '.join(self.dropped)}), which depends on the data, but the interval is "
                 f'{self.interval!r}. Choose interval="anytime", the only one that stays valid then.'
             )
+        Weighting(self.estimand, self.cap, self.winsorise)  # raises an error if it makes no sense
         if isinstance(self.replicates, bool) or not isinstance(self.replicates, int) or self.replicates < 99:
             raise TallyError(f"The number of replicates is {self.replicates!r}; expected an integer of at least 99.")
 
@@ -91,6 +96,11 @@ class Rules:
     def fractions(self) -> tuple[float, ...]:
         """The information fractions of all scheduled looks."""
         return () if self.looks is None else information(self.looks)
+
+    @property
+    def weighting(self) -> Weighting:
+        """How much each unit counts."""
+        return Weighting(self.estimand, self.cap, self.winsorise)
 
     def level(self, comparisons: int) -> float:
         """Return the confidence of each interval."""

@@ -41,6 +41,12 @@ class PairVerdict(Record):
         default=None,
     )
     sign_p_corrected: float | None = about("The same corrected for the number of pairs.", default=None)
+    test: str = about(
+        "Test that the p-value is of: t, confidence sequence or bootstrap; sign flips, which is exact, if at most 30 "
+        "units carry evidence.",
+        default="t",
+    )
+    evidence: int = about("Units that carry evidence: those whose preferences do not add up to zero.", default=0)
     more_units: int | None = about(
         "Estimated number of further units for significance with 80 % power, if the preference stays as large; None "
         "if it is significant, or takes over 100 times the units.",
@@ -109,7 +115,8 @@ class Verdict(Record):
     )
 
     DERIVED: ClassVar = (
-        "interval", "anytime", "dropped", "correction", "simultaneous", "sentence", "winner", "condorcet", "leaders",
+        "interval", "anytime", "dropped", "estimand", "correction", "simultaneous", "sentence", "winner", "condorcet",
+        "leaders",
         "copeland", "circles", "warnings",
     )  # fmt: skip
 
@@ -156,8 +163,13 @@ class Verdict(Record):
         return tuple(name for name in self.rankers if name not in self.dropped)
 
     @property
+    def estimand(self) -> str:
+        """What is estimated: the mean preference per impression, or the mean over users of each user's mean."""
+        return self.rules.estimand
+
+    @property
     def correction(self) -> str:
-        """Correction for the number of pairs: holm, bh, by or none."""
+        """Correction for the number of pairs: holm, max-t, bh, by or none; holm if max-t cannot be used."""
         return self.rules.correction
 
     @property

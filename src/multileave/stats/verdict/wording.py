@@ -8,7 +8,13 @@ from multileave.stats.verdict.numbers import decimals_of, fixed, percent
 from multileave.stats.verdict.verdict import PairVerdict, Verdict
 
 NAMES_LISTED = 3  # with more rankers than this, the sentence counts them
-CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "none": "no correction"}
+CORRECTED = {
+    "holm": "Holm",
+    "max-t": "max-t",
+    "bh": "Benjamini-Hochberg",
+    "by": "Benjamini-Yekutieli",
+    "none": "no correction",
+}
 COLUMNS = {one.name: one.metadata["column"] for one in fields(PairVerdict) if one.metadata["column"]}
 HEADERS = ("ranker", "versus", *(heading for heading, _ in COLUMNS.values()), "verdict")
 
@@ -83,8 +89,8 @@ def heading(verdict: Verdict) -> str:
     correction = CORRECTED[verdict.correction]
     together = ", simultaneous" if verdict.simultaneous else ""
     return (
-        f"mean preference per impression, {percent(verdict.confidence)} CI{together}{_looks(verdict)}, {correction}, "
-        f"{evidence(verdict)}"
+        f"mean preference per {_per(verdict)}, {percent(verdict.confidence)} CI{together}{_looks(verdict)}, "
+        f"{correction}, {evidence(verdict)}"
     )
 
 
@@ -129,6 +135,10 @@ def _noun(verdict: Verdict) -> str:
     return "users" if _visits(verdict) else "impressions"
 
 
+def _per(verdict: Verdict) -> str:
+    return "user" if verdict.estimand == "users" else "impression"
+
+
 def _visits(verdict: Verdict) -> bool:
     """Return whether some unit has more than one impression."""
     return verdict.units < verdict.impressions
@@ -140,7 +150,7 @@ def _number(verdict: Verdict, pair: PairVerdict, remark: str = "") -> str:
     mean = fixed(pair.preference, decimals)
     sign = "" if mean.startswith("-") else "+"
     return (
-        f"{sign}{mean} per impression ({percent(verdict.confidence)} CI {low} to {high}{_looks(verdict)}"
+        f"{sign}{mean} per {_per(verdict)} ({percent(verdict.confidence)} CI {low} to {high}{_looks(verdict)}"
         f"{remark.format(*pair.rankers)})"
     )
 
