@@ -56,7 +56,7 @@ class Impression:
         >>> from multileave import PairwisePreference
         >>> impression = PairwisePreference().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=1)
         >>> impression.shown, [impression.propensity(document) for document in impression.shown]
-        (('b', 'a'), [0.5, 0.25])
+        (('b', 'c'), [0.5, 0.5])
         """
         visible = self.drawn[: len(self.shown) - len(self.pinned)]
         if document not in visible:

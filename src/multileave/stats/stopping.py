@@ -32,7 +32,7 @@ def stopping(rules: Rules, alpha: float, drift: float, clock: float) -> Stopping
     """Return when an experiment ends: at the first significant look, or at the last. clock: at the last look.
 
     >>> stopping(Rules(interval="scheduled", looks=5, look=5), 0.05, 2.84, 1.0)
-    Stopping(power=0.80..., share=0.7...)
+    Stopping(power=0.80..., share=0.80...)
     """
     if rules.interval == "scheduled":
         fractions = rules.fractions

@@ -53,7 +53,7 @@ def boundary(clocks: Floats, alpha: float, tuned_for: float | None = None) -> Fl
     >>> boundary(np.array([100.0, 1_000.0, 10_000.0, 100_000.0]), 0.05).round(2)
     array([8.98, 3.84, 3.04, 3.25])
     >>> boundary(np.array([100.0, 1_000.0, 10_000.0, 100_000.0]), 0.05, tuned_for=1_000).round(2)
-    array([4.75, 2.79, 3.55, 4.29])
+    array([4.72, 2.79, 3.58, 4.63])
     """
     if tuned_for is None:
         share = np.asarray(clocks) * (_AT_BEST / UNPLANNED)

@@ -112,7 +112,7 @@ def lift(
     covariance: of the two, (2, 2). multiplier: how many standard errors an interval extends.
 
     >>> lift(106.0, 100.0, np.array([[4.0, 3.0], [3.0, 4.0]]), 1.96)
-    (0.06, 0.030..., 0.091...)
+    (0.06..., 0.0318..., 0.0891...)
     """
     if second <= 0.0:
         return None, None, None

@@ -95,7 +95,7 @@ class Verdict(Record):
     ...         tally.add(Outcome(("bm25", "ltr"), "difference", np.array([0.0, credit])), unit=user)
     >>> verdict = tally.verdict()
     >>> print(verdict)
-    ltr is preferred to bm25: +0.500 per impression (95 % CI 0.453 to 0.547), 240 users
+    ltr is preferred to bm25: +0.500 per impression (95 % CI 0.452 to 0.548), 240 users
     >>> verdict.winner
     'ltr'
     >>> verdict.pair("bm25", "ltr").preference
