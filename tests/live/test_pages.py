@@ -24,7 +24,8 @@ POSTS = [
     "/experiments/2/share", "/experiments/1/delete", "/keys", "/keys/1/revoke",
 ]  # fmt: skip
 GETS = [
-    "/", "/experiments/new", "/experiments/1", "/experiments/1/live", "/experiments/1/pairs", "/experiments/1/edit",
+    "/", "/experiments/new", "/experiments/1", "/experiments/1/live", "/experiments/1/pairs", "/experiments/1/segments",
+    "/experiments/1/edit",
     "/experiments/1/clone", "/keys",
 ]  # fmt: skip
 

@@ -224,6 +224,7 @@ def filled(tmp_path_factory):
         seen = [f"/experiments/{n}/impressions/{service.recent(n)[0].key}" for n in (1, 2)]
         paths = ["/", "/?q=W&status=stopped&result=none", "/?q=<b>nothing",
                  "/experiments/new", "/experiments/1", "/experiments/2", "/experiments/3", "/experiments/1/pairs",
+                 "/experiments/1/segments",
                  "/experiments/1/clone", *seen, "/keys", "/audit", "/audit?experiment=1",
                  "/experiments/99"]  # fmt: skip
         yield address, paths

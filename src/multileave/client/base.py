@@ -51,13 +51,15 @@ class BlockingClient(ClientBase):
         page: int = 1,
         pinned: Mapping[int, Document] | None = None,
         salt: str = "",
+        segment: str | None = None,
     ) -> Page:
         """Return the page to show to a unit; the control's after the deadline or any failure.
 
         rankings: each ranker's documents, best first; None for one that failed. pinned: documents at positions
-        from 0, over all pages. salt: another salt gives another draw.
+        from 0, over all pages. salt: another salt gives another draw. segment: of the traffic, such
+        as a device; stored with the impression, and no part of the draw.
         """
-        search = Search.checked(rankings, unit, query, page, pinned, salt)
+        search = Search.checked(rankings, unit, query, page, pinned, salt, segment)
         try:
             return self._find_page(search)
         except Exception as why:  # a search never fails

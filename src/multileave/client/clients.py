@@ -105,9 +105,10 @@ class AsyncClient(ServiceClient):
         page: int = 1,
         pinned: Mapping[int, Document] | None = None,
         salt: str = "",
+        segment: str | None = None,
     ) -> Page:
         """Return the page to show, as `Client.interleave` does."""
-        search = Search.checked(rankings, unit, query, page, pinned, salt)
+        search = Search.checked(rankings, unit, query, page, pinned, salt, segment)
         try:
             return await self._find_page(search)
         except Exception as why:  # a search never fails

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
+from typing import Any
 
 from multileave.client.base import BlockingClient
 from multileave.client.search import Click, Page, Search
@@ -66,8 +67,9 @@ class LocalClient(BlockingClient):
         impression, is_new = self._identify(seed, search)
         if is_new:
             first = drawn.until(self._k)
+            more: dict[str, Any] = {} if search.segment is None else {"segment": search.segment}
             try:
-                self._log.impression(first, impression_id=impression, user_id=search.unit, query=search.query)
+                self._log.impression(first, impression_id=impression, user_id=search.unit, query=search.query, **more)
             except OSError:
                 self._counters.add(dropped=1)
         return Page(shown, impression)  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ class Search:
     page: int
     pinned: dict[int, Document]
     salt: str
+    segment: str | None
 
     @classmethod
     def checked(
@@ -50,6 +51,7 @@ class Search:
         page: int,
         pinned: Mapping[int, Document] | None,
         salt: str,
+        segment: str | None,
     ) -> "Search":
         """Return a search; raise `DataError` for arguments of the wrong types."""
         if not isinstance(rankings, Mapping):
@@ -61,13 +63,15 @@ class Search:
         for name, value in (("unit", unit), ("query", query), ("salt", salt)):
             if not isinstance(value, str):
                 raise DataError(f"{name} is {_spell(value)}; expected a string.")
+        if segment is not None and (not isinstance(segment, str) or not segment):
+            raise DataError(f"segment is {_spell(segment)}; expected a string such as 'phone', or None.")
         if not unit:
             raise DataError("unit is empty; expected the id of a user or a session.")
         if type(page) is not int or page < 1:
             raise DataError(f"page is {_spell(page)}; expected an integer from 1.")
         read = {_name(ranker): _documents(ranker, documents) for ranker, documents in rankings.items()}
         pins = {_position(place): _document("pinned", document) for place, document in (pinned or {}).items()}
-        return cls(read, unit, query, page, pins, salt)
+        return cls(read, unit, query, page, pins, salt, segment)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request body."""
@@ -76,6 +80,8 @@ class Search:
             body["pinned"] = {str(position): document for position, document in self.pinned.items()}
         if self.salt:
             body["salt"] = self.salt
+        if self.segment is not None:
+            body["segment"] = self.segment
         return body
 
     def fall_back(self, control: str, k: int, reason: str) -> Page:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from multileave.live.definition import Definition
-from multileave.live.errors import Conflict
+from multileave.live.errors import Conflict, Invalid
 
 Status = Literal["draft", "running", "stopped"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -63,6 +63,13 @@ class Experiment:
     def takes(self, position: float) -> bool:
         """Whether a unit at this position takes part now."""
         return self.status == "running" and self.slice.holds(position)
+
+    def action(self, wanted: str | None) -> str:
+        """Return the action that is asked for, the primary one by default; refuse one that is not counted."""
+        actions = self.definition.actions
+        if wanted is not None and wanted not in actions:
+            raise Invalid(f"There is no action {wanted[:100]!r}; experiment {self.number} counts {', '.join(actions)}.")
+        return actions[0] if wanted is None else wanted
 
     @property
     def traffic_key(self) -> str:

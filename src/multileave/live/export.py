@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from multileave.impression import Impression
 from multileave.live.experiment import Experiment
 from multileave.live.store.database import Store
 from multileave.live.store.impressions import load_batches
 from multileave.live.store.times import event_time, from_micros
 from multileave.log import JOINED, to_row, write_parquet
+
+SEGMENT = pa.field("segment", pa.string())
 
 
 def export_rows(store: Store, experiment: Experiment, target: Path) -> int:
@@ -22,7 +26,7 @@ def export_rows(store: Store, experiment: Experiment, target: Path) -> int:
     settings = {b"multileave.experiment": json.dumps(experiment.definition.to_dict()).encode()}
     if experiment.dropped:
         settings[b"multileave.dropped"] = json.dumps(experiment.dropped).encode()
-    return write_parquet(target, _rows(store, experiment), JOINED.with_metadata(settings))
+    return write_parquet(target, _rows(store, experiment), JOINED.append(SEGMENT).with_metadata(settings))
 
 
 def _rows(store: Store, experiment: Experiment) -> Iterator[dict[str, Any]]:
@@ -35,6 +39,7 @@ def _rows(store: Store, experiment: Experiment) -> Iterator[dict[str, Any]]:
                 timestamp=from_micros(row.created),
                 user_id=row.unit,
                 query=None if row.query is None else json.loads(row.query),
+                segment=row.segment,
                 clicks=[_click(event, row.created, window) for event in events],
             )
 

@@ -33,8 +33,8 @@ def detail_of(experiment: Experiment, row: Any, stored_events: Sequence[Any]) ->
         clicked = {e.position for e in events if definition.counts(e.action, e.dwell, action)}
         preferences = tuple(map(tuple, infer(impression, positions=clicked).preferences.tolist()))
     return ImpressionDetail(
-        **_common(row), method=definition.method, rankers=definition.rankers, documents=tuple(documents),
-        preferences=preferences, events=events,
+        **_common(row), segment=row.segment, method=definition.method, rankers=definition.rankers,
+        documents=tuple(documents), preferences=preferences, events=events,
     )  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class Intake:
             "payload": "",
             "delivered": 1,
             "missing": json.dumps(missing) if missing else None,
+            "segment": request.segment,
             "dirty": True,
         }
         if len(present) < 2:

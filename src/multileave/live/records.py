@@ -15,6 +15,7 @@ from multileave.live.actor import ActorKind
 from multileave.live.definition import DAY, MOST_RANKERS, MOST_SHOWN, Name
 
 LEAST, MOST = -(2**63), 2**63 - 1  # integers that databases and other languages can hold
+LONGEST_SEGMENT = 64
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
 Document = Annotated[StrictStr | Annotated[StrictInt, Field(ge=LEAST, le=MOST)], Field(description="A document id.")]
 Role = Literal["ingest", "read", "admin"]
@@ -64,6 +65,10 @@ class ShowRequest:
             description="Documents with a fixed position, counted from 0 over all pages.",
             json_schema_extra={"propertyNames": {"pattern": "^(0|[1-9][0-9]{0,3})$"}},
         ),
+    ] = None
+    segment: Annotated[
+        Annotated[str, Field(max_length=LONGEST_SEGMENT, pattern=NO_CONTROLS)] | None,
+        Field(description="The segment of the traffic, such as a device; stored, and no part of the draw."),
     ] = None
 
 
@@ -272,6 +277,7 @@ class ImpressionDetail:
     at: datetime
     unit: str
     query: str | None
+    segment: str | None
     method: str
     rankers: tuple[str, ...]
     missing: tuple[str, ...]

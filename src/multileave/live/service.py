@@ -14,7 +14,7 @@ from multileave.live.aggregation import Aggregator, judge_once
 from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
 from multileave.live.dropping import drop_losers
-from multileave.live.errors import Conflict, Invalid, NotFound, Unavailable
+from multileave.live.errors import Conflict, NotFound, Unavailable
 from multileave.live.experiment import Experiment, grow, place
 from multileave.live.export import export_rows
 from multileave.live.impression_details import detail_of, recent_of
@@ -32,6 +32,7 @@ from multileave.live.records import (
     ShowRequest,
 )
 from multileave.live.report import Report, history_of
+from multileave.live.segments import SegmentReport, Segments
 from multileave.live.settings import Settings
 from multileave.live.signing import open_signer
 from multileave.live.store import audit
@@ -73,6 +74,7 @@ class Service:
         self._methods = CompiledMethods()
         self._aggregator = Aggregator(self._store, self._is_loaded)
         self._aggregating = threading.Lock()
+        self._segments = Segments(self._store, settings.database_seconds)
         self._counted_until = now()
         self._writer = Writer(self._store, most_waiting=settings.most_waiting, seconds=settings.database_seconds)
         self.access = Access(self._store, settings)
@@ -251,7 +253,7 @@ class Service:
         It is up to date; if the database cannot be written now, it is what was counted before, and marked as stale.
         """
         experiment = self.experiment(number)
-        action = _action(experiment, action)
+        action = experiment.action(action)
         began = now()
         stale = not self._update(experiment)
         with self._store.read() as connection:
@@ -273,11 +275,15 @@ class Service:
             self._aggregating.release()
         return True
 
+    def segments(self, number: int, action: str | None = None) -> SegmentReport:
+        """Return what an experiment says about an action in each segment of its traffic."""
+        return self._segments.of(self.report(number, action))
+
     def history(self, number: int, action: str | None = None) -> History:
         """Return the preferences over time."""
         with self._store.read() as connection:
             experiment = stored.load(connection, number)
-            action = _action(experiment, action)
+            action = experiment.action(action)
             rows = load_looks(connection, number)
         return history_of(experiment, action, rows)
 
@@ -387,14 +393,3 @@ def _changed(before: Definition, after: Definition) -> dict[str, tuple[Any, Any]
     """Return the settings that differ, with their old and new values."""
     old, new = before.to_dict(), after.to_dict()
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
-
-
-def _action(experiment: Experiment, action: str | None) -> str:
-    actions = experiment.definition.actions
-    if action is None:
-        return actions[0]
-    if action not in actions:
-        raise Invalid(
-            f"There is no action {action[:100]!r}; experiment {experiment.number} counts {', '.join(actions)}."
-        )
-    return action

@@ -11,9 +11,9 @@ from typing import IO, Any, Self
 
 from multileave.errors import DataError, TallyError
 from multileave.log.reader import RowError
-from multileave.replay.reading.comparisons import NO_SEGMENT
 from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally, Verdict
 from multileave.stats.verdict.judging import judge
+from multileave.stats.verdict.segments import NO_SEGMENT
 from multileave.stats.verdict.verdict import DEFAULT
 
 EXAMPLES = 20

@@ -16,6 +16,7 @@ from multileave.live.definition import Definition
 from multileave.live.experiment import Experiment
 from multileave.stats import Health, Verdict
 from multileave.stats.records import reported_fields
+from multileave.stats.verdict.interactions import Interaction
 
 
 def model_of(record: type) -> type[BaseModel]:
@@ -44,6 +45,7 @@ def _json_type(hint: Any) -> Any:
 
 VerdictModel: Any = model_of(Verdict)
 HealthModel: Any = model_of(Health)
+InteractionModel: Any = model_of(Interaction)
 
 STATE = ("number", "version", "parent", "status", "created", "started", "stopped", "drops")
 _settings = get_type_hints(Definition, include_extras=True)

@@ -5,9 +5,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, VerdictModel
+from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, InteractionModel, VerdictModel
 from multileave.live.records import AuditEntry, Key, Receipt, RecentImpression, Traffic
+from multileave.live.segments import MOST_SEGMENTS, OTHER
 from multileave.live.summary import Summary
+from multileave.stats.verdict.segments import NO_SEGMENT
 
 TOO_FEW = "Null with fewer than two units."
 AsOf = Annotated[datetime, Field(description="All impressions before this time are counted, with their events.")]
@@ -84,6 +86,35 @@ class HealthAnswer(BaseModel):
     experiment: int
     health: Annotated[HealthModel | None, Field(description=TOO_FEW)]
     traffic: Traffic
+    as_of: AsOf
+    stale: Stale
+
+
+class SegmentsAnswer(BaseModel):
+    """Which ranker is preferred in each segment of the traffic."""
+
+    experiment: int
+    action: str
+    segments: Annotated[
+        dict[str, VerdictModel],
+        Field(
+            description="The verdict in each segment, valid at any time and corrected for the pairs of all segments. "
+            f"Empty if no impression has a segment. Without one, an impression is in `{NO_SEGMENT}`."
+        ),
+    ]
+    left_out: Annotated[list[str], Field(description="Segments with a single unit.")]
+    merged: Annotated[
+        int,
+        Field(description=f"How many segments are together in `{OTHER}`: all but the {MOST_SEGMENTS} largest."),
+    ]
+    interactions: Annotated[
+        list[InteractionModel],
+        Field(
+            description="How the preference of each pair differs between segments: shrunken estimates, and a test for "
+            "one look. Unlike the verdicts, the test is valid only if it is read once, at a time fixed beforehand."
+        ),
+    ]
+    impressions: Annotated[int, Field(description="Impressions counted here: none that is past its retention.")]
     as_of: AsOf
     stale: Stale
 

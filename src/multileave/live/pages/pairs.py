@@ -71,12 +71,19 @@ def forest_of(verdict: Verdict, control: str, drawn: Sequence[str], per_day: flo
     against = [verdict.pair(name, control) for name in others]
     between = [verdict.pair(first, second) for n, first in enumerate(others) for second in others[n + 1 :]]
     between = [pair if pair.preference >= 0.0 else pair.reversed for pair in between]
-    scale = scale_of([(pair.preference, pair.low, pair.high) for pair in (*against, *between)])
-    texts = cells(replace(verdict, pairs=(*against, *between)))
-    rows = tuple(
-        _row(pair, text, scale, per_day) for pair, text in zip((*against, *between), texts, strict=True)
-    )  # fmt: skip
-    return Forest(rows[: len(against)], rows[len(against) :], forest_axis(scale))
+    rows, axis = rows_of(verdict, (*against, *between), per_day)
+    return Forest(rows[: len(against)], rows[len(against) :], axis)
+
+
+def rows_of(
+    verdict: Verdict, pairs: Sequence[PairVerdict], per_day: float | None = None
+) -> tuple[tuple[PairRow, ...], Markup]:
+    """Return pairs as rows on a common scale, and the axis below them."""
+    scale = scale_of([(pair.preference, pair.low, pair.high) for pair in pairs])
+    texts = cells(replace(verdict, pairs=tuple(pairs)))
+    return tuple(
+        _row(pair, text, scale, per_day) for pair, text in zip(pairs, texts, strict=True)
+    ), forest_axis(scale)  # fmt: skip
 
 
 def _row(pair: PairVerdict, text: dict[str, str], scale: Scale, per_day: float | None) -> PairRow:

@@ -21,6 +21,7 @@ from multileave.live.pages.forecast import forecast, new_units_per_day, schedule
 from multileave.live.pages.health_figures import balances_of, figures_of
 from multileave.live.pages.impressions import preference_sentence
 from multileave.live.pages.rendering import STATIC, cut, static_file
+from multileave.live.pages.segment_tables import segment_tables
 from multileave.live.pages.sessions import (
     Admin,
     AnyReader,
@@ -36,6 +37,7 @@ from multileave.live.pages.sessions import (
 )
 from multileave.live.records import Look
 from multileave.live.scope import scope_of
+from multileave.live.segments import MOST_SEGMENTS
 from multileave.methods import get_method
 from multileave.stats import Verdict
 from multileave.stats.rates.wording import counted, rate_words
@@ -164,6 +166,19 @@ def all_pairs(request: Request, reader: Reader, number: int, action: str = "") -
     values = _live(reader, number, action, most=MOST_RANKERS)
     verdict = values["verdict"]
     return answer(request, reader, "pairs.html", statistics=verdict and pairs.all_statistics(verdict), **values)
+
+
+@pages.get("/experiments/{number:int}/segments")
+def segments(request: Request, reader: Reader, number: int, action: str = "") -> Response:
+    """Show the verdict in each segment of the traffic, and how much segments differ."""
+    try:
+        found = reader.service.segments(number, action or None)
+    except Invalid as problem:
+        raise NotFound(str(problem)) from None
+    return answer(
+        request, reader, "segments.html", experiment=found.report.experiment, found=found, tables=segment_tables(found),
+        most=MOST_SEGMENTS,
+    )  # fmt: skip
 
 
 @pages.get("/experiments/{number:int}/impressions/{key}")

@@ -14,6 +14,7 @@ MOST_KEYS = 500  # in one statement; databases limit its parameters
 Row = Any  # a row of the table, by the names of its columns
 EventKey = tuple[bytes, int, str]  # impression, position and action
 KEPT = impressions.c.unit != ""  # not emptied by `delete_expired`
+COUNTED = sa.and_(impressions.c.counted_delivered > 0, impressions.c.payload != "")  # in the tallies, and kept
 
 
 class _Current(NamedTuple):
@@ -203,7 +204,9 @@ def delete_expired(connection: Connection, experiment: int, before: int, limit: 
     old = sa.and_(impressions.c.experiment == experiment, impressions.c.created < before, sa.not_(impressions.c.dirty))
     query = sa.select(impressions.c.id, impressions.c.unit).where(old, over | KEPT).limit(limit)
     rows = connection.execute(query).all()
-    empty: dict[str, Any] = {"unit": "", "query": None, "payload": "", "missing": None, "counted": None}
+    empty: dict[str, Any] = {
+        "unit": "", "query": None, "payload": "", "missing": None, "counted": None, "segment": None,
+    }  # fmt: skip
     for some in _batches([row.id for row in rows]):
         # Again with the condition: another process may have repeated the impression since it was read.
         connection.execute(sa.delete(impressions).where(impressions.c.id.in_(some), over))
@@ -223,6 +226,25 @@ def load_batches(store: Store, experiment: int) -> Iterator[tuple[Row, list[Row]
         for row in rows:
             yield row, found.get(bytes(row.id), [])
         last = rows[-1].id if rows else b""
+
+
+def segment_sizes(store: Store, experiment: int, limit: int) -> tuple[int, int, list[str | None]]:
+    """Return how many counted impressions and segments there are, and the largest segments; None is one."""
+    count = sa.func.count()
+    columns = impressions.c.segment, sa.func.sum(count).over(), sa.func.count().over()
+    query = sa.select(*columns).where(impressions.c.experiment == experiment, COUNTED).group_by(impressions.c.segment)
+    with store.read(slow=True) as connection:
+        rows = connection.execute(query.order_by(count.desc(), impressions.c.segment).limit(limit)).all()
+    return (int(rows[0][1]), rows[0][2], [row[0] for row in rows]) if rows else (0, 0, [])
+
+
+def load_counted(store: Store, experiment: int, *, payload: bool = False) -> Iterator[Sequence[Row]]:
+    """Yield the segment, unit, contribution and, if wanted, payload of all counted impressions, a batch at a time."""
+    columns = [impressions.c.segment, impressions.c.unit, impressions.c.counted]
+    columns += [impressions.c.payload] if payload else []
+    query = sa.select(*columns).where(impressions.c.experiment == experiment, COUNTED)
+    with store.read(slow=True) as connection:
+        yield from connection.execute(query, execution_options={"yield_per": BATCH}).partitions()
 
 
 def delete(connection: Connection, keys: Sequence[bytes]) -> None:

@@ -61,6 +61,7 @@ impressions = Table(
     Column("dirty", Boolean, nullable=False),
     Column("counted_delivered", Integer, nullable=False, server_default=text("0")),  # 0: not counted yet
     Column("counted", LargeBinary),
+    Column("segment", Text),  # of the first request
 )
 Index(
     "ix_impressions_dirty",

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from multileave.errors import DataError, MultileaveError
 from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
+from multileave.stats.verdict.segments import NO_SEGMENT
 
 MOST_SEGMENTS = 200
-NO_SEGMENT = "unknown"  # of rows without one
 
 
 @dataclass(frozen=True)

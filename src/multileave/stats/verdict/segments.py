@@ -13,6 +13,8 @@ from multileave.stats.verdict.judging import judge_segments
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
+NO_SEGMENT = "unknown"  # of impressions without one
+
 
 class SegmentedTally:
     """One tally for each segment of the traffic.

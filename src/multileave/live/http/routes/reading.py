@@ -1,4 +1,4 @@
-"""Routes for reading: verdict, health, history, impressions and export."""
+"""Routes for reading: verdict, segments, health, history, impressions and export."""
 
 import shutil
 import tempfile
@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
 from multileave.live.http.auth import Allow, service_of
-from multileave.live.http.responses import HealthAnswer, ImpressionList, VerdictAnswer
+from multileave.live.http.responses import HealthAnswer, ImpressionList, SegmentsAnswer, VerdictAnswer
 from multileave.live.http.routes import API, Action, Number, errors
 from multileave.live.records import History, ImpressionDetail
 
@@ -29,6 +29,15 @@ def verdict(number: Number, request: Request, action: Action = None) -> dict[str
     found = None if report.verdict is None else report.verdict.to_dict()
     said = {"experiment": number, "action": report.action, "verdict": found, "traffic": report.traffic}
     return {**said, "as_of": report.as_of, "stale": report.stale}
+
+
+@router.get("/segments", response_model=SegmentsAnswer, responses=errors(409))
+def segments(number: Number, request: Request, action: Action = None) -> dict[str, Any]:
+    """Return which ranker is preferred in each segment, and how much segments differ; computed from all impressions."""
+    found = service_of(request).segments(number, action)
+    said = {"segments": {}, "left_out": [], "interactions": []} if found.verdict is None else found.verdict.to_dict()
+    said |= {"experiment": number, "action": found.report.action, "as_of": found.report.as_of}
+    return {**said, "stale": found.report.stale, "merged": found.merged, "impressions": found.impressions}
 
 
 @router.get("/health", response_model=HealthAnswer)
