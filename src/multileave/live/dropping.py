@@ -14,6 +14,8 @@ from multileave.stats.dropping import losses
 
 def drop_losers(store: Store, aggregator: Aggregator, experiment: Experiment) -> bool:
     """Drop the rankers that lost by the tallies as they are now, if the experiment does so; return whether any did."""
+    if not _drops(experiment):
+        return False
     with store.read() as connection:
         if not _losses(connection, aggregator, experiment):
             return False
@@ -26,8 +28,12 @@ def drop_losers(store: Store, aggregator: Aggregator, experiment: Experiment) ->
     return True
 
 
+def _drops(experiment: Experiment) -> bool:
+    return experiment.definition.drop == "losers" and experiment.status == "running"
+
+
 def _losses(connection: Connection, aggregator: Aggregator, experiment: Experiment) -> list[Drop]:
-    if experiment.definition.drop != "losers" or experiment.status != "running":
+    if not _drops(experiment):  # perhaps it was stopped meanwhile
         return []
     tally = next(iter(aggregator.tallies(connection, experiment).values()))
     if tally.units < 2:
