@@ -13,7 +13,7 @@ and (3) is solved on the others by Newton's method on its dual. Every loop has a
 of the stage before is kept.
 
 The solver is our own because SciPy cannot be called from compiled code: om takes 4 to 10 microseconds per impression in
-a study.
+a study. It is one file, as its stages share their factors and workspace.
 
 Numba compiles a kernel again for a variable that starts as a literal, hence ``np.int64(first)``.
 """

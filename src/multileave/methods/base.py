@@ -23,6 +23,8 @@ A method is an immutable value in one file: its parameters, the facts about it, 
 Kernels never raise and never allocate; this file validates. The first min(k, m) drawn documents are visible. Ranks are
 1-based, ABSENT for a document that a ranker did not return. If the class gives a number as `reads_below`, credit may be
 called with only the first min(m, last click + 1 + reads_below) drawn documents.
+
+The contract, the registry and the two steps depend on each other, so they share a file.
 """
 
 import functools

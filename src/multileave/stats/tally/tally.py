@@ -2,6 +2,8 @@
 
 Impressions of a unit (a user, a session) are not independent of each other, so each unit has a row of sums (`units`).
 An impression without a unit is a unit of its own and needs no row: grouped sums are enough (`grouped_sums`).
+
+The file is long because users look here for what a verdict can be asked for, so `verdict` explains every rule.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
