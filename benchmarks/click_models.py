@@ -3,13 +3,14 @@
     python benchmarks/click_models.py coverage --repeats 200         # is each parameter in its interval?
     python benchmarks/click_models.py selection --repeats 40         # is the right model chosen?
     python benchmarks/click_models.py split LOG.jsonl.xz --out DIR   # a split, and our held-out figures on it
-    python benchmarks/click_models.py peer DIR                       # clax's on the same split; needs `pip install
-    clax-models`
+    python benchmarks/click_models.py peer DIR                       # CLAX's on the same split
 
-The last runs in an environment of its own: CLAX needs JAX, Flax and PyTorch. It reads nothing but the split.
+The last runs in an environment of its own (`pip install clax-models 'jax<0.8'`): CLAX needs JAX, Flax and
+PyTorch. It reads nothing but the split.
 """
 
 import argparse
+import inspect
 import json
 import time
 from pathlib import Path
@@ -154,7 +155,7 @@ def _figures(likelihood: Any, rate: Any, pages: Any, test: Any) -> dict[str, flo
     }
 
 
-def peer(folder: Path, epochs: int = 60) -> None:
+def peer(folder: Path, models: list[str], rates: list[float], epochs: int = 60) -> None:
     """Fit CLAX's models to the training pages of a split, and print their held-out figures."""
     import clax
     import jax
@@ -179,13 +180,17 @@ def peer(folder: Path, epochs: int = 60) -> None:
     check, train = train[: len(train) // 10], train[len(train) // 10 :]  # CLAX stops early on pages of its own
     kinds = {
         "position": clax.PositionBasedModel, "browsing": clax.UserBrowsingModel, "dependent": clax.DependentClickModel,
-        "bayesian": clax.DynamicBayesianNetwork, "simplified bayesian": clax.SimplifiedDynamicBayesianNetwork,
+        "bayesian": clax.DynamicBayesianNetwork,
     }  # fmt: skip
     figures = {}
     for name, kind in kinds.items():
+        if name not in models:
+            continue
         best: dict[str, float] = {}
-        for rate in (0.003, 0.01, 0.03):
-            model = kind(query_doc_pairs=documents + 1, positions=k + 1, rngs=nnx.Rngs(0))
+        for rate in rates:
+            sizes = {"query_doc_pairs": documents + 1, "positions": k + 1}
+            taken = inspect.signature(kind.__init__).parameters
+            model = kind(**{name: size for name, size in sizes.items() if name in taken}, rngs=nnx.Rngs(0))
             optimizer = nnx.ModelAndOptimizer(model, adamw(rate))
 
             @nnx.jit
@@ -233,6 +238,7 @@ def main() -> None:
     parser.add_argument("path", nargs="?")
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--models", nargs="*", default=list(TRUTH))
+    parser.add_argument("--rates", nargs="*", type=float, default=[0.003, 0.01, 0.03], help="of the peer")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/click-models"))
     given = parser.parse_args()
     if given.what == "coverage":
@@ -242,7 +248,7 @@ def main() -> None:
     elif given.what == "split":
         split(given.path, given.out)
     else:
-        peer(Path(given.path))
+        peer(Path(given.path), given.models, given.rates)
 
 
 if __name__ == "__main__":
