@@ -9,6 +9,7 @@ another order than down the page also has an `order_kernel`, which writes 1, 2, 
 `multileave.theory` has the same users in exact arithmetic.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from numbers import Real
 from typing import ClassVar
@@ -22,7 +23,7 @@ from multileave.outcome import Floats
 MOST = 256  # probabilities in a list: a grade is a byte, and no page is longer
 
 
-class ClickModel:
+class ClickModel(ABC):
     """A user whose clicks depend on the grades of what is examined.
 
     click: the probability of a click on an examined document, by grade from 0.
@@ -32,9 +33,9 @@ class ClickModel:
     kernel: ClassVar[Kernel]
 
     @property
+    @abstractmethod
     def parameters(self) -> Floats:
         """The parameters as the array that the kernel reads."""
-        raise NotImplementedError
 
     @property
     def grades(self) -> int:

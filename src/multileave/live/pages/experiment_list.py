@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Filters:
-    """What the address of the list asks for; what makes no sense there is ignored."""
+    """What the address of the list asks for; invalid parts are ignored."""
 
     search: Search
     page: int

@@ -254,8 +254,8 @@ class Tally(BaseTally):
             that was fixed beforehand; "bootstrap", a cross-check of the first.
         correction: of p-values for the number of pairs: "holm" (controls the probability of any false positive), "bh"
             (the false discovery rate, for one look, if p-values are positively dependent), "by" (the same under any
-            dependence) or "none". "max-t" controls the same as "holm" with fewer users, as it knows how pairs depend on
-            each other; where that is not known, it is "holm", and `verdict.correction` says so.
+            dependence) or "none". "max-t" controls the same as "holm" with slightly more power, from the correlation
+            of pairs; where that is not known, it is "holm", and `verdict.correction` says so.
         simultaneous: whether all intervals hold together (Bonferroni) rather than each by itself.
         tuned_for: of "anytime": the number of impressions that a plan names (`plan(...).tuned_for`), which makes the
             intervals narrowest there. Like the confidence, it must be chosen before the first look.
