@@ -10,9 +10,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from multileave.errors import ImpressionError
+from multileave.rankings import with_pins
 from multileave.written import Written
 
 FORMAT_VERSION = 1
+ALONE = "alone"  # the method of a page that shows one ranker's own list
 ABSENT = 2**31 - 1  # the rank of a document in a ranking that does not hold it: after all others
 
 Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
@@ -72,6 +74,38 @@ class Impression:
                 "let rpm keep them: combine(..., propensities=True), with at most six rankers."
             )
         return float(found[visible.index(document)])
+
+    @classmethod
+    def alone(
+        cls, ranker: str, ranking: Sequence[Hashable], k: int, *, pinned: Mapping[int, Hashable] | None = None
+    ) -> "Impression":
+        """Return a page with one ranker's own list, as users in an arm of an A/B test see it. It compares nothing.
+
+        k: the length of the page, with pinned results.
+
+        >>> Impression.alone("bm25", ["d1", "d2", "d3"], k=2).shown
+        ('d1', 'd2')
+        """
+        documents = tuple(ranking)
+        if isinstance(ranking, str) or len(set(documents)) < len(documents):
+            raise ImpressionError(
+                f"The ranking of {ranker!r} is not a list of different documents. Pass each document id once."
+            )
+        if type(k) is not int or k < 1:
+            raise ImpressionError(f"k is {k!r}; expected the length of the page, an integer from 1.")
+        shown = tuple(with_pins(documents, pinned or {}, k))
+        held = set((pinned or {}).values())
+        fixed = tuple((position, document) for position, document in enumerate(shown) if document in held)
+        none = np.zeros(0, dtype=np.int32)
+        lengths = np.array([len(documents)], dtype=np.int32)
+        return cls(
+            (ranker,), ALONE, k - len(fixed), shown, (), fixed, lengths, np.zeros((0, 1), dtype=np.int32), none, ()
+        )
+
+    @property
+    def arm(self) -> str | None:
+        """The ranker whose own page this is, None if the impression compares rankers."""
+        return self.rankers[0] if self.method == ALONE else None
 
     @property
     def drawn(self) -> tuple[Hashable, ...]:
@@ -156,8 +190,11 @@ class Impression:
         written.check_version(FORMAT_VERSION)
         rankers = tuple(written.field("rankers", list))
         named = all(isinstance(name, str) for name in rankers)
-        written.require("rankers", named and 2 <= len(rankers) == len(set(rankers)), "two or more distinct names")
         method = written.field("method", str)
+        if method == ALONE:
+            written.require("rankers", named and len(rankers) == 1, "one name")
+        else:
+            written.require("rankers", named and 2 <= len(rankers) == len(set(rankers)), "two or more distinct names")
         k = written.count("k")
         shown = tuple(written.field("shown", list))
         hidden = tuple(written.field("hidden", list))

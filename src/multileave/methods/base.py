@@ -297,6 +297,11 @@ def infer(
 
     Clicks on pinned documents count for no ranker; a document clicked twice counts once.
     """
+    if impression.arm is not None:
+        raise ImpressionError(
+            f"The impression is a page of {impression.arm!r} alone and compares nothing. Add it to an ArmTally of "
+            "multileave.stats.arms."
+        )
     shown = impression.shown
     clicked = np.zeros(len(shown) + len(impression.hidden), dtype=np.uint8)
     for click in clicks:

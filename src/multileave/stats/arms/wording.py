@@ -1,0 +1,49 @@
+"""Wording: an A/B verdict as lines of plain text, for reports and the dashboard."""
+
+from multileave.stats.arms.records import Agreement, ArmEstimate, ArmVerdict
+from multileave.stats.verdict.numbers import decimals_of, fixed, percent
+
+LABELS = {
+    "clicks": "clicks", "success": "pages with a click", "reciprocal_rank": "reciprocal rank of the highest click",
+    "abandonment": "pages without a click", "value": "value",
+}  # fmt: skip
+
+
+def lines(verdict: ArmVerdict) -> list[str]:
+    """Return a heading for each metric and a line for each arm."""
+    found = []
+    for metric in verdict.metrics:
+        found.append(LABELS[metric.metric])
+        found += [f"  {arm.arm}: {arm_words(verdict, arm)}" for arm in metric.arms]
+    return found
+
+
+def arm_words(verdict: ArmVerdict, arm: ArmEstimate) -> str:
+    """Return "0.43 per page, +6 %, 95 % CI 2 to 10, p = 0.003"; for the control, the interval of its mean."""
+    decimals = decimals_of(arm.low, arm.high)
+    words = f"{fixed(arm.mean, decimals)} per page"
+    level = percent(verdict.confidence)
+    if arm.difference is None or arm.difference_low is None or arm.difference_high is None or arm.p is None:
+        return f"{words}, {level} CI {fixed(arm.low, decimals)} to {fixed(arm.high, decimals)}"
+    p = "p < 0.001" if arm.p < 0.001 else f"p = {arm.p:.3f}"
+    p += ", valid at any time" if verdict.anytime else ""
+    if arm.lift is None or arm.lift_low is None or arm.lift_high is None:
+        places = decimals_of(arm.difference_low, arm.difference_high)
+        mean, low, high = (fixed(x, places) for x in (arm.difference, arm.difference_low, arm.difference_high))
+        return f"{words}, {'' if mean.startswith('-') else '+'}{mean}, {level} CI {low} to {high}, {p}"
+    places = max(decimals_of(100.0 * arm.lift_low, 100.0 * arm.lift_high) - 1, 0)
+    mean, low, high = (fixed(100.0 * x, places) for x in (arm.lift, arm.lift_low, arm.lift_high))
+    return f"{words}, {'' if mean.startswith('-') else '+'}{mean} %, {level} CI {low} to {high}, {p}"
+
+
+def agreement_words(one: Agreement) -> str:
+    """Return one sentence on whether interleaving and the A/B test agree about a ranker."""
+    what = f"{one.ranker} and {one.control}"
+    if one.agree is not None:
+        return f"Interleaving and the A/B test {'agree' if one.agree else 'disagree'} about {what}."
+    open_ = [
+        name
+        for name, known in (("interleaving", one.preference_significant), ("the A/B test", one.difference_significant))
+        if not known
+    ]
+    return f"No significant difference between {what} yet by {' or '.join(open_)}."
