@@ -130,10 +130,12 @@ def test_a_locked_file_is_one_line(capsys, good, command):
         f"sqlite://u:{PASSWORD}@h/x",
     ],
 )
-def test_no_password_is_printed_whatever_is_wrong_with_the_address(capsys, address):
+def test_no_password_is_printed_whatever_is_wrong_with_the_address(capsys, address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     check_line(capsys, COMMANDS[0], address)
     check_line(capsys, COMMANDS[5], address)
     assert PASSWORD not in safe_address(address)
+    assert not list(tmp_path.iterdir())  # no empty database is left behind
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -18,7 +18,8 @@ def read_address(address: str) -> URL:
         url = make_url(re.sub(r"^\s*postgres(?=[:+])", "postgresql", address))
     except (ArgumentError, ValueError):  # ValueError: what follows a colon is not a port
         raise ArgumentError("not an address") from None
-    if "@" in (url.host or ""):  # part of a password that is not encoded
+    host = url.host or ""
+    if "@" in host or (host and url.get_backend_name() == "sqlite"):  # "@": part of a password that is not encoded
         raise ArgumentError("not an address")
     return url
 
