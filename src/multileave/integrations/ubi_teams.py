@@ -38,7 +38,7 @@ from multileave.integrations.ubi import Ubi, attributes_of, line_files, ordinal_
 from multileave.log import JOINED, document_text, to_row, write_parquet
 from multileave.log.reader import RowError, id_text, read_click, read_time
 from multileave.replay.engine import Progress, replay
-from multileave.replay.inferring.credit import MOST_DRAWN
+from multileave.replay.inferring.checking import MOST_DRAWN
 from multileave.replay.reading.click_join import create_table, open_database, stream
 from multileave.replay.reading.files import LogFile, Paths, parts
 from multileave.replay.reading.parts import load_lines

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from multileave.log.reader import RowError
 from multileave.outcome import TOLERANCE, Floats
-from multileave.replay.inferring.credit import EVENTS, REASONS, Credits, credit_batch
+from multileave.replay.inferring.checking import REASONS
+from multileave.replay.inferring.credit import EVENTS, Credits, credit_batch
 from multileave.replay.inferring.events import Actions, Array, read_events
 from multileave.replay.inferring.row_keys import row_keys
 from multileave.replay.reading.comparisons import Header, Headers

@@ -44,6 +44,11 @@ class Events:
     late: int
     undated: int
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What the kernels read."""
+        return self.offsets, self.positions, self.masks, self.codes, self.times, self.again
+
 
 def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
     """Return the events of prepared rows; documents without a position are looked up in what was shown."""
@@ -110,6 +115,28 @@ def strings(strings: pa.StringArray) -> tuple[Array, Array]:
         return np.zeros(len(strings) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
     where = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + len(strings) + 1]
     return where, np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
+
+
+@kernel
+def mark_clicks(events, row, bit, pinned, page, clicked):  # type: ignore[no-untyped-def]
+    """Mark the drawn documents of a row that have an event of an action; return how many. bit: that of the action."""
+    offsets, positions, masks = events[0], events[1], events[2]
+    for x in range(len(clicked)):
+        clicked[x] = 0
+    number = 0
+    for event in range(offsets[row], offsets[row + 1]):
+        position = positions[event]
+        if masks[event] & bit == 0 or position < 0 or position >= page:
+            continue
+        shift = 0
+        is_pinned = False
+        for x in range(len(pinned)):
+            is_pinned = is_pinned or pinned[x] == position
+            shift += pinned[x] < position
+        if not is_pinned and clicked[position - shift] == 0:
+            clicked[position - shift] = 1
+            number += 1
+    return number
 
 
 @kernel

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
+from multileave.replay.inferring.checking import CheckedRows
 from multileave.replay.inferring.events import strings
+from multileave.replay.reading.comparisons import Header
 from multileave.stats.balance import group_count
 from multileave.stats.tally.health_counts import HealthCounts
 
@@ -59,6 +61,45 @@ class Examined:
         return found
 
 
+def examine_batch(checked: CheckedRows, header: Header, units: pa.StringArray, *, whole_pages: bool) -> HealthCounts:
+    """Return the health of the valid rows; that of none, if their pages are not known as a whole."""
+    method, rankers = header.method, len(header.rankers)
+    examined = Examined(rankers)
+    if whole_pages:
+        examine_rows.bind(examine_row=examine_row.bind(balance=method.balance_kernel))(
+            checked.pages,
+            checked.k,
+            checked.lengths,
+            checked.note,
+            groups_of(units, rankers),
+            int(not method.clone_proof),
+            method.parameters,
+            examined.counts,
+            examined.balances,
+            examined.groups,
+            np.empty((2, rankers)),
+            np.empty(checked.most + 2),
+        )
+    return examined.health()
+
+
+@kernel
+def examine_rows(pages, k, lengths, note, unit_groups, clones, params, counts, balances, groups, room, left):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Examine all valid rows; see `examine_row`. pages: see `CheckedRows.pages`."""
+    rows, starts, ranks, _, visible, reasons = pages
+    for place in range(len(rows)):
+        if reasons[place]:
+            continue
+        row = rows[place]
+        drawn = ranks[starts[place] : starts[place + 1]]
+        sizes = lengths[1][lengths[0][row] : lengths[0][row + 1]]
+        notes = note[1][note[0][row] : note[0][row + 1]]
+        examine_row(
+            unit_groups[row], clones, drawn, len(drawn), visible[place], k[row], sizes, notes, params,
+            counts, balances, groups, room, left,
+        )  # fmt: skip
+
+
 def balance(*arguments: Any) -> int:
     """Stand for a method's balance kernel in `examine_row`."""
     return 0
@@ -80,8 +121,8 @@ def examine_row(group, clones, drawn, m, visible, k, sizes, notes, params, count
     alike, absent = True, False
     for x in range(m):
         for r in range(rankers):
-            alike = alike and drawn[x, r] == drawn[x, 0]
-            absent = absent or drawn[x, r] == ABSENT
+            alike &= drawn[x, r] == drawn[x, 0]
+            absent |= drawn[x, r] == ABSENT
     if m == 0 and len(notes):
         for x in range(len(notes)):
             alike = alike and notes[x] < 0

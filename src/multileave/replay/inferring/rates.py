@@ -1,6 +1,6 @@
 """What rows of a log say each ranker would earn alone, and the sums of that by unit.
 
-`methods._alone` says what it is; here are the arrays that the compiled loop of `credit` fills and those of units.
+`methods._alone` says what it is; here are a compiled loop over the rows of a batch, and the sums of units.
 """
 
 from dataclasses import dataclass, replace
@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from multileave.kernels import kernel
+from multileave.methods._alone import add_earned, fill_surplus
 from multileave.methods._unstated import unknown_propensities
 from multileave.methods.base import Method
 from multileave.outcome import Floats
-from multileave.replay.inferring.events import Actions, Array
+from multileave.replay.inferring.checking import CheckedRows
+from multileave.replay.inferring.events import Actions, Array, Events, mark_clicks
+from multileave.replay.reading.comparisons import Header
 from multileave.stats.rates.unit_rates import UnitRates
 
 
@@ -42,6 +45,61 @@ class BatchRates:
     def some(self, rows: Array) -> "BatchRates":
         """Return those of some rows; sums over all rows stay."""
         return replace(self, rows=self.rows[rows])
+
+
+def rate_batch(
+    checked: CheckedRows, header: Header, events: Events, actions: Actions, clicks: Array
+) -> BatchRates | None:
+    """Return what the valid rows say; None if rates are not wanted or known. clicks: int32 (n, A), how many."""
+    method, rankers, number = header.method, len(header.rankers), len(actions.names)
+    if not knows_rates(method, actions):
+        return None
+    found = BatchRates.of(len(checked.rows), number, rankers)
+    rate_rows.bind(fill_surplus=fill_surplus.bind(propensity=method.propensity_kernel))(
+        checked.pages,
+        checked.k,
+        checked.lengths,
+        checked.note,
+        checked.pinned,
+        checked.stat,
+        events.arrays,
+        clicks,
+        method.parameters,
+        (found.rows, found.pages, found.squares),
+        np.empty((2, rankers)),
+        np.empty(2 * checked.most + 2),
+        np.empty(max(checked.most, 1), dtype=np.uint8),
+    )
+    return found
+
+
+@kernel
+def rate_rows(pages, k, lengths, note, pins, stat, events, clicks, params, found, page_room, chance_room, clicked):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Fill in what all valid rows say. pages: see `CheckedRows.pages`; found: see `BatchRates`; the rest is scratch."""
+    rows, starts, ranks, drawn, visible, reasons = pages
+    said, totals, squares = found
+    actions, rankers = clicks.shape[1], ranks.shape[1]
+    for place in range(len(rows)):
+        if reasons[place]:
+            continue
+        row, shown, earned = rows[place], visible[place], said[place]
+        own = ranks[starts[place] : starts[place + 1]]
+        chances = chance_room[:shown]
+        known = fill_surplus(
+            own, lengths[1][lengths[0][row] : lengths[0][row + 1]], note[1][note[0][row] : note[0][row + 1]],
+            stat[1][stat[0][row] : stat[0][row + 1]], shown, k[row], params,
+            chances, page_room[0], page_room[1], chance_room[shown:],
+        )  # fmt: skip
+        if not known:
+            continue
+        fixed = pins[1][pins[0][row] : pins[0][row + 1]]
+        for action in range(actions):
+            if clicks[place, action]:
+                mark_clicks(
+                    events, row, np.uint32(1) << np.uint32(action), fixed, shown + len(fixed), clicked[: drawn[place]]
+                )
+                add_earned(own, shown, chances, clicked, earned[action * rankers : (action + 1) * rankers])
+        add_rates(earned, page_room, totals, squares)
 
 
 @kernel
