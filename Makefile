@@ -1,7 +1,7 @@
 # make demo   compare five rankers with simulated users
 # make live   the dashboard, with simulated users who search
 # make test   every check: style, types, layers, tests, doctests, the README
-# make acceptance  what needs a cluster, a browser, a process to kill, a fresh environment or a notebook
+# make acceptance  what needs a cluster, a browser, a process to kill, a deadline to pass, a fresh environment or a notebook
 # make soak   what is too long for every day
 # make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed,
 #             GRID=DIR: the paper's grid, too, on the data in DIR
@@ -21,6 +21,10 @@ CORE_PYTEST := -m pytest -W ignore::DeprecationWarning $(CORE_TESTS)
 # What a file's tests share, a cluster for example, is made once.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PYTHONS ?= 3.11 3.12 3.13
+# Measuring coverage takes a third of the time, so only CI does it, and COVERAGE=1.
+COVERAGE ?= $(CI)
+COV := $(if $(COVERAGE),--cov --cov-report=)
+REPORT := $(if $(COVERAGE),$(BIN)/coverage report --skip-covered)
 
 .PHONY: demo live test lint tests acceptance soak bench docs lowest pythons clean
 
@@ -33,8 +37,8 @@ live: .venv/live
 test: lint tests
 
 acceptance: .venv/dev
-	$(BIN)/pytest -n 2 $(BY_FILE) -m "acceptance and not soak" --cov --cov-append --cov-report=
-	$(BIN)/coverage report --skip-covered
+	$(BIN)/pytest -n 2 $(BY_FILE) -m "acceptance and not soak" $(COV) $(if $(COVERAGE),--cov-append)
+	$(REPORT)
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -43,10 +47,10 @@ lint: .venv/dev
 	$(BIN)/lint-imports
 
 tests: .venv/dev
-	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 $(BY_FILE) --cov --cov-report=
+	$(if $(COVERAGE),$(BIN)/coverage erase)
+	$(BIN)/pytest -n 2 $(BY_FILE) $(COV)
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 $(BY_FILE) -m fast
-	$(BIN)/coverage report --skip-covered
+	$(REPORT)
 
 soak: .venv/dev
 	$(BIN)/pytest -m soak

@@ -63,18 +63,21 @@ def run(folder, number, **environment):
     return done.stdout.split("\n")[:2], done.stderr
 
 
+@pytest.mark.acceptance
 @needs_compiler
 def test_a_second_process_finds_the_code_of_the_first(tmp_path):
     assert run(tmp_path, 1)[0] == ["101 3", "compiled"]
     assert run(tmp_path, 1)[0] == ["101 3", "cached"]
 
 
+@pytest.mark.acceptance
 @needs_compiler
 def test_an_edited_kernel_in_another_file_is_compiled_anew(tmp_path):
     assert run(tmp_path, 1)[0] == ["101 3", "compiled"]
     assert run(tmp_path, 5)[0] == ["105 11", "compiled"]
 
 
+@pytest.mark.acceptance
 @needs_compiler
 def test_two_processes_at_once_do_not_disturb_each_other(tmp_path):
     with ThreadPoolExecutor(2) as pool:
@@ -83,6 +86,7 @@ def test_two_processes_at_once_do_not_disturb_each_other(tmp_path):
     assert run(tmp_path, 1)[0] == ["101 3", "cached"]
 
 
+@pytest.mark.acceptance
 @needs_compiler
 def test_without_a_writable_directory_there_is_one_warning_and_no_cache(tmp_path):
     (tmp_path / "file").touch()
@@ -96,6 +100,7 @@ def test_without_a_writable_directory_there_is_one_warning_and_no_cache(tmp_path
         assert "MULTILEAVE_CACHE_DIR" in warnings
 
 
+@pytest.mark.acceptance
 @needs_compiler
 def test_numbas_own_setting_is_left_alone(tmp_path):
     import numba
@@ -204,6 +209,7 @@ assert not compiled.buffer, compiled.buffer
 """
 
 
+@pytest.mark.acceptance
 @needs_compiler
 def test_after_warmup_no_call_waits_for_the_compiler(tmp_path):
     environment = {**os.environ, "MULTILEAVE_CACHE_DIR": str(tmp_path)}

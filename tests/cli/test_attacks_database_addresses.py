@@ -95,6 +95,7 @@ def test_keys_of_a_file_that_is_read_only_or_locked_can_be_listed(capsys, good, 
     holder.close()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("command", WRITING, ids=" ".join)
 def test_a_locked_file_is_one_line(capsys, good, command):
     holder = sqlite3.connect(good, isolation_level=None)

@@ -148,6 +148,7 @@ def test_a_part_that_is_missing_is_told_with_its_install_line(capsys, monkeypatc
         assert "pip install 'multileave[live]'" in err
 
 
+@pytest.mark.acceptance
 def test_the_service_runs_answers_and_ends_cleanly(tmp_path):
     db = f"sqlite:///{tmp_path}/live.db"
     with serving("--db", db, "--open") as (address, process):
@@ -168,6 +169,7 @@ def test_the_service_runs_answers_and_ends_cleanly(tmp_path):
     assert "unit-secret" not in process.err
 
 
+@pytest.mark.acceptance
 def test_a_database_that_others_can_read_is_warned_about_in_the_output_and_the_log(tmp_path, capsys):
     db = f"sqlite:///{tmp_path}/live.db"
     run(capsys, "keys", "list", "--db", db)
@@ -179,6 +181,7 @@ def test_a_database_that_others_can_read_is_warned_about_in_the_output_and_the_l
     assert [line["level"] for line in logged if "can be read by other users" in line["event"]] == ["warning"]
 
 
+@pytest.mark.acceptance
 def test_two_workers_share_the_database_and_the_metrics(tmp_path, capsys):
     db = f"sqlite:///{tmp_path}/live.db"
     _, out, _ = run(capsys, "keys", "create", "--role", "admin", "--name", "me", "--db", db, "--json")

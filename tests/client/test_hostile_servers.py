@@ -166,6 +166,7 @@ def spilled(folder):
     return {json.loads(line)["document"] for line in lines}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("part", ["head", "body"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_closing_keeps_its_deadline_and_the_events(tmp_path, kind, part):
@@ -197,6 +198,7 @@ def test_closing_keeps_its_deadline_and_the_events(tmp_path, kind, part):
     assert (client.stats.spilled, client.stats.dropped, client.stats.sent) == (30, 0, 0)
 
 
+@pytest.mark.acceptance
 def test_closing_keeps_what_an_earlier_process_spilled(tmp_path):
     line = b'{"id": "x", "impression": "i", "document": "old", "action": "click"}\n'
     (tmp_path / "events-0.jsonl").write_bytes(line)
@@ -217,6 +219,7 @@ def test_without_a_spill_folder_what_closing_cannot_send_is_counted_as_dropped()
         assert (client.stats.dropped, client.stats.sent) == (5, 0)
 
 
+@pytest.mark.acceptance
 def test_a_closed_client_falls_back_and_keeps_events(tmp_path):
     def fine(handler, _):
         reply(handler, 200, b'{"shown": ["z"], "impression": "i"}')
@@ -246,6 +249,7 @@ def test_a_search_under_way_falls_back_when_the_client_is_closed():
     assert (page.shown, page.fallback) == (FIRST, True)
 
 
+@pytest.mark.acceptance
 def test_a_process_ends_while_a_server_trickles(tmp_path):
     code = (
         "import sys; from multileave.client import Client; "

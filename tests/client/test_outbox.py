@@ -123,6 +123,7 @@ def test_a_queue_that_waited_is_sent_when_the_service_returns(tmp_path):
         assert client.stats.dropped == 0
 
 
+@pytest.mark.acceptance
 def test_events_that_were_spilled_are_sent_by_the_next_client(tmp_path):
     spill = tmp_path / "spill"
     with Client(f"http://127.0.0.1:{closed_port()}", 1, spill=spill, batch=50, **FLEET) as client:
@@ -185,6 +186,7 @@ def test_what_was_spilled_survives_a_kill(tmp_path):
     assert found == list(range(len(found)))
 
 
+@pytest.mark.acceptance
 def test_a_full_spill_folder_drops_and_counts(tmp_path):
     with Client(f"http://127.0.0.1:{closed_port()}", 1, spill=tmp_path, most_spilled=2000, **FLEET) as client:
         for n in range(100):

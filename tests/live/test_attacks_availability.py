@@ -168,6 +168,7 @@ def test_a_batch_that_finds_the_database_unavailable_is_not_tried_one_by_one(sql
     assert all(isinstance(answer, Unavailable) for answer in answers)
 
 
+@pytest.mark.acceptance
 def test_after_one_wait_a_stalled_database_refuses_at_once_until_it_answers(postgres_address):
     store = Store(postgres_address, seconds=2.0)
     try:
@@ -189,6 +190,7 @@ def test_after_one_wait_a_stalled_database_refuses_at_once_until_it_answers(post
         store.close()
 
 
+@pytest.mark.acceptance
 def test_a_statement_that_takes_too_long_is_ended_and_its_connection_kept(postgres_address):
     import sqlalchemy as sa
 

@@ -186,6 +186,7 @@ service.close()
 """
 
 
+@pytest.mark.acceptance
 def test_a_ready_service_has_imported_what_its_first_verdict_needs(sqlite_address):
     """Importing SciPy takes 200 ms of the process in which searches wait."""
     found = subprocess.run([sys.executable, "-c", FIRST_VERDICT, sqlite_address], capture_output=True, text=True)

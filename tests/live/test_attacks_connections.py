@@ -129,6 +129,7 @@ def test_a_body_in_very_many_small_chunks_is_refused_early(served, monkeypatch, 
     assert (sum(read) == len(chunk) * times) == (b"413" not in statuses)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("parts", "again", "status"),
     [
@@ -160,6 +161,7 @@ def test_a_request_that_trickles_is_ended(served, parts, again, status):
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "timeout"
 
 
+@pytest.mark.acceptance
 def test_a_kept_connection_that_says_nothing_more_is_closed_even_if_it_sends_empty_lines(served, monkeypatch):
     monkeypatch.setattr(connections, "KEEP_ALIVE", 1)
     port = served(header_seconds=1)
@@ -170,6 +172,7 @@ def test_a_kept_connection_that_says_nothing_more_is_closed_even_if_it_sends_emp
         assert connection.recv(65536).split()[1:2] in ([], [b"408"])
 
 
+@pytest.mark.acceptance
 def test_a_client_that_does_not_read_is_cut_off(served, monkeypatch):
     monkeypatch.setattr(connections, "READING", 1.0)
     monkeypatch.setattr(connections, "KEEP_ALIVE", 1)
