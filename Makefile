@@ -12,7 +12,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
 # What works without extras, and what studies and replay add, quick enough to be repeated for other versions.
-CORE_TESTS := tests/test_impression.py tests/test_random.py tests/test_rankings.py tests/test_strings.py tests/test_vectors.py \
+CORE_TESTS := tests/test_impression.py tests/test_random.py tests/test_rankings.py tests/test_vectors.py \
 	tests/methods/test_known_values.py tests/methods/test_definitions.py tests/stats/test_tally.py \
 	tests/stats/test_verdict.py tests/clicks tests/data/test_svmlight.py tests/data/test_trec.py tests/cli/test_cli.py \
 	tests/replay/test_log_schema.py tests/replay/test_engine_replay.py tests/study/test_engine.py tests/study/test_plots.py

@@ -68,7 +68,7 @@ def test_quantiles_are_matched_so_that_the_mean_stays():
         shares = random.dirichlet(np.ones(grades))
         means = match_quantiles(quantiles, shares)
         assert list(means) == sorted(means)
-        assert np.dot(means, shares) == pytest.approx(np.trapezoid(quantiles, dx=0.01))
+        assert np.dot(means, shares) == pytest.approx((quantiles[1:] + quantiles[:-1]).mean() / 2)
     assert match_quantiles([0.0, 1.0], [0.5, 0.0, 0.5]) == (0.25, 0.5, 0.75)
     assert match_quantiles([0.4], [1.0]) == (0.4,)
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def progress(
             yield from super().get_renderables()
 
     console = Console(stderr=True)
-    with WithResults(*columns, console=console, transient=True, disable=not console.is_terminal, **options) as bar:
+    bar = WithResults(*columns, console=console, transient=True, **options)
+    with bar if console.is_terminal else nullcontext():
         yield bar
 
 
