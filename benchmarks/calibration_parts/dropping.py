@@ -100,7 +100,7 @@ def best_found(data, seed, *, drop, tuned_for, most):
     """
     names, (first, second) = data.rankers, pair_positions(len(data.rankers))
     sums, squares = np.zeros(len(first)), np.zeros(len(first))
-    missing, dropped = np.zeros(len(names), dtype=np.int64), ()
+    missing, dropped, unknown = np.zeros(len(names), dtype=np.int64), (), np.full(len(first), np.nan)
     total, look, simulation = 0, 500, None
     while look < most:
         if simulation is None:
@@ -116,7 +116,9 @@ def best_found(data, seed, *, drop, tuned_for, most):
         missing += np.where(np.isin(np.arange(len(names)), kept), 0, look - total)
         total, look = look, math.ceil(1.05 * look)
         tally = Tally(names)
-        tally._grouped.groups[1] = Group(total, sums.copy(), squares.copy())
+        group = Group.empty(len(first))
+        group.units, group.sums, group.squares, group.absolute = total, sums.copy(), squares.copy(), unknown
+        tally._grouped.groups[1] = group
         tally.evidence.missing += missing
         verdict = tally.verdict(interval="anytime", tuned_for=tuned_for, dropped=dropped)
         if verdict.winner is not None:
@@ -129,7 +131,7 @@ def best_found(data, seed, *, drop, tuned_for, most):
 
 def best_of_fifteen(repetitions: int) -> None:
     """Users until the best of fifteen rankers is found, with and without dropping; the best is that by NDCG@10."""
-    teams = max(repetitions // 100, 8)
+    teams = max(repetitions // 20, 8)
     found: dict[bool, list[tuple[float, bool]]] = {True: [], False: []}
     for team in range(teams):
         data = search_team(f"team/{team}")
@@ -145,10 +147,11 @@ def best_of_fifteen(repetitions: int) -> None:
         report("dropping", what, f"{(ended & right).sum()}, {(ended & ~right).sum()}, {(~ended).sum()}")
         report("dropping", f"best of 15 rankers, {teams} teams, {words}: mean users, at most {MOST:,}",
                f"{np.minimum(users, MOST).mean():,.0f}")  # fmt: skip
-    both = zip(*found.values(), strict=True)
-    ratios = [min(with_drops, MOST) / min(without, MOST) for (with_drops, _), (without, _) in both]
-    what = f"best of 15 rankers, {teams} teams: users with dropping / without, median"
-    report("dropping", what, f"{np.median(ratios):.2f}")
+    users = np.minimum([[count for count, _ in stops] for stops in found.values()], MOST)  # with drops, without
+    ratio = users[0].mean() / users[1].mean()
+    error = (users[0] - ratio * users[1]).std(ddof=1) / users[1].mean() / math.sqrt(teams)
+    what = f"best of 15 rankers, {teams} teams: mean users with dropping / without"
+    report("dropping", what, f"{ratio:.2f} ± {error:.2f}", "< 1", ratio < 1.0)
 
 
 PARTS = {"dropping-errors": family_wise_errors, "dropping-users": best_of_fifteen}
