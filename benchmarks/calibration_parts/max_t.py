@@ -36,7 +36,7 @@ def significant(tally: Tally, correction: str) -> int:
 
 def max_t(repetitions: int) -> None:
     """Family-wise errors if all rankers are equal, and significant pairs if they are not."""
-    for rankers, part in ((5, 0.5), (15, 0.15), (40, 0.02)):
+    for rankers, part in ((5, 1.0), (15, 0.25), (40, 0.03)):
         runs = max(int(repetitions * part), 20)
         for users, traffic in ((50, ""), (50, "heavy tails"), (200, "bots"), (200, "clones"), (1000, "")):
             if rankers == 40 and traffic in ("heavy tails", "clones"):
