@@ -14,7 +14,9 @@ MOST_KEYS = 500  # in one statement; databases limit its parameters
 Row = Any  # a row of the table, by the names of its columns
 EventKey = tuple[bytes, int, str]  # impression, position and action
 KEPT = impressions.c.unit != ""  # not emptied by `delete_expired`
-COUNTED = sa.and_(impressions.c.counted_delivered > 0, impressions.c.payload != "")  # in the tallies, and kept
+COUNTED = sa.and_(  # in the tallies, and kept
+    impressions.c.counted_delivered > 0, impressions.c.payload != "", impressions.c.arm.is_(None)
+)
 
 
 class _Current(NamedTuple):
@@ -205,7 +207,7 @@ def delete_expired(connection: Connection, experiment: int, before: int, limit: 
     query = sa.select(impressions.c.id, impressions.c.unit).where(old, over | KEPT).limit(limit)
     rows = connection.execute(query).all()
     empty: dict[str, Any] = {
-        "unit": "", "query": None, "payload": "", "missing": None, "counted": None, "segment": None,
+        "unit": "", "query": None, "payload": "", "missing": None, "counted": None, "segment": None, "arm": None,
     }  # fmt: skip
     for some in _batches([row.id for row in rows]):
         # Again with the condition: another process may have repeated the impression since it was read.

@@ -68,7 +68,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
     matrix = method.outcome == "matrix"
     credits = method.outcome == "difference"  # kept as they are; for other kinds, preferences by pair
     width = rankers if credits else rankers * (rankers - 1) // 2
-    lists = [_flat(batch.column(name)) for name in ("lengths", "ranks", "note", "pinned")]
+    lists = [flat(batch.column(name)) for name in ("lengths", "ranks", "note", "pinned")]
     most = min(max(int(np.diff(lists[1][0]).max(initial=0)) // rankers, int(np.diff(lists[2][0]).max(initial=0))),
                MOST_DRAWN)  # fmt: skip
     integers, floats = method.workspace(rankers, max(most, 1), max(most, 1))
@@ -116,7 +116,7 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
         ),
         (
             int(found.rates is not None),
-            _flat(batch.column("stat")),
+            flat(batch.column("stat")),
             rates.rows,
             rates.pages,
             rates.squares,
@@ -129,7 +129,8 @@ def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Eve
     return replace(found, health=examined.health())
 
 
-def _flat(lists: pa.ListArray) -> tuple[Array, Array]:
+def flat(lists: pa.ListArray) -> tuple[Array, Array]:
+    """Return the offsets and the values of lists."""
     return lists.offsets.to_numpy(), lists.values.to_numpy(zero_copy_only=False)
 
 
@@ -198,6 +199,32 @@ def read_row(row, k, lengths, ranks, note, pinned, reads, drawn, seen):  # type:
 
 
 @kernel
+def count_events(first, last, page, events, counts):  # type: ignore[no-untyped-def]
+    """Count what becomes of the events of a row, by `EVENTS`; return the actions that some of them count for."""
+    _, positions, masks, codes, times, repeats = events
+    used = np.uint32(0)
+    for event in range(first, last):
+        again = repeats[event] != 0
+        if last - first <= FEW:
+            for before in range(first, event):
+                again = again or (
+                    positions[before] == positions[event]
+                    and codes[before] == codes[event]
+                    and times[before] == times[event]
+                )
+        if positions[event] < 0 or positions[event] >= page:
+            counts[0] += 1
+        elif again:
+            counts[1] += 1
+        elif masks[event] == 0:
+            counts[2] += 1
+        else:
+            counts[3] += 1
+            used |= masks[event]
+    return used
+
+
+@kernel
 def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room, out, values, found, health, rates, work_i, work_f):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     """Check rows, mark the clicked documents of each action, and compute their credits.
 
@@ -209,7 +236,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
     """
     credits, clicks, reasons, counts = found
     drawn, clicked, total, seen = room
-    offsets, positions, masks, codes, times, repeats = events
+    offsets, positions, masks, _, _, _ = events
     unit_groups, clones, whole_pages, examined, balances, groups, sums, left = health
     wanted, stat, rate_rows, pages, squares, page_room, chance_room = rates
     rankers = drawn.shape[1]
@@ -219,25 +246,7 @@ def credit_rows(rows, k, lengths, ranks, note, pins, events, reads, params, room
         first, last = offsets[row], offsets[row + 1]
         if reason:
             last = first
-        used = np.uint32(0)
-        for event in range(first, last):
-            again = repeats[event] != 0
-            if last - first <= FEW:
-                for before in range(first, event):
-                    again = again or (
-                        positions[before] == positions[event]
-                        and codes[before] == codes[event]
-                        and times[before] == times[event]
-                    )
-            if positions[event] < 0 or positions[event] >= page:
-                counts[0] += 1
-            elif again:
-                counts[1] += 1
-            elif masks[event] == 0:
-                counts[2] += 1
-            else:
-                counts[3] += 1
-                used |= masks[event]
+        used = count_events(first, last, page, events, counts)
         fixed = pins[1][pins[0][row] : pins[0][row + 1]]
         notes = note[1][note[0][row] : note[0][row + 1]]
         sizes = lengths[1][lengths[0][row] : lengths[0][row + 1]]
