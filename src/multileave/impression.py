@@ -101,8 +101,13 @@ class Impression:
             )
         if type(k) is not int or k < 1:
             raise ImpressionError(f"k is {k!r}; expected the length of the page, an integer from 1.")
-        shown = tuple(with_pins(documents, pinned or {}, k))
         held = set((pinned or {}).values())
+        places = all(type(position) is int and 0 <= position < k for position in pinned or {})
+        if len(held) < len(pinned or {}) or not places:
+            raise ImpressionError(
+                f"pinned is {pinned!r}; expected positions 0 to {k - 1} mapped to different documents."
+            )
+        shown = tuple(with_pins(documents, pinned or {}, k))
         fixed = tuple((position, document) for position, document in enumerate(shown) if document in held)
         lengths = np.array([len(own)], dtype=np.int32)
         note = np.full(len(shown) - len(fixed), 0 if own else -1, dtype=np.int32)
@@ -223,6 +228,7 @@ class Impression:
             written.require("ranks", all(len(np.unique(p)) == len(p) for p in present), "every rank once in a ranking")
             ranks[ranks == 0] = ABSENT
         note = _rows(written, "note", (drawn,), -1)
+        written.require("note", method != ALONE or len(note) == drawn, "one for each document")
         stat = written.field("stat", list)
         written.require("stat", all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat), "numbers")
         return cls(rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat))

@@ -84,11 +84,16 @@ class Search:
             body["segment"] = self.segment
         return body
 
+    def first_choice(self, control: str) -> list[Document]:
+        """Return the control's ranking, or that of the first ranker that answered, or nothing."""
+        present = [documents for documents in self.rankings.values() if documents]
+        return self.rankings.get(control) or (present[0] if present else [])
+
     def fall_back(self, control: str, k: int, reason: str) -> Page:
         """Return this page of the control's list, or of the first ranker that answered if the control did not."""
-        present = [documents for documents in self.rankings.values() if documents]
-        chosen = self.rankings.get(control) or (present[0] if present else [])
-        shown = with_pins(dict.fromkeys(chosen), self.pinned, max(self.page * k, *self.pinned, 0) + 1)
+        shown = with_pins(
+            dict.fromkeys(self.first_choice(control)), self.pinned, max(self.page * k, *self.pinned, 0) + 1
+        )
         return Page(tuple(shown[(self.page - 1) * k : self.page * k]), None, fallback=True, reason=reason)
 
 

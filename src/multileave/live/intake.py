@@ -94,8 +94,9 @@ class Intake:
             ranked = {name: present.get(name) for name in definition.rankers}
             impression = get_method(definition.method).combine(ranked, size, seed=seed, pinned=pinned)
         else:
-            instead = _instead(experiment, present)
-            impression = Impression.alone(arm, present.get(arm, ()), size, pinned=pinned, fallback=instead)
+            # Once each: to refuse what one ranker returned would leave pages out of its arm alone.
+            own, instead = (tuple(dict.fromkeys(one)) for one in (present.get(arm, ()), _instead(experiment, present)))
+            impression = Impression.alone(arm, own, size, pinned=pinned, fallback=instead)
         row["payload"] = json.dumps(impression.to_dict(), separators=(",", ":"))
         row["delivered"] = max(1, min(request.page * definition.k, len(impression.shown)))
         return Drawn(impression.shown, request.page, row, round(definition.window * SECOND))  # type: ignore[arg-type]

@@ -244,6 +244,7 @@ class RecentImpression:
     shown: int
     clicks: int
     missing: Annotated[tuple[str, ...], Field(description="Rankers that returned nothing.")]
+    arm: Annotated[str | None, Field(description="The ranker whose own page it is; null if it compares rankers.")]
 
 
 @dataclass(frozen=True)
@@ -281,6 +282,7 @@ class ImpressionDetail:
     method: str
     rankers: tuple[str, ...]
     missing: tuple[str, ...]
+    arm: Annotated[str | None, Field(description="The ranker whose own page it is; null if it compares rankers.")]
     documents: tuple[DocumentDetail, ...]
     preferences: Annotated[
         tuple[tuple[float, ...], ...] | None,

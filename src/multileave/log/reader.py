@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from multileave.errors import ImpressionError
-from multileave.impression import ABSENT, FORMAT_VERSION, Impression
+from multileave.impression import ABSENT, ALONE, FORMAT_VERSION, Impression
 
 MICROSECONDS = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -105,7 +105,7 @@ def _read_impression(raw: Any) -> dict[str, Any]:
     note = _list(raw, "note")
     drawn = len(shown) + len(hidden) - len(pinned)
     for name, count, each in (("ranks", len(ranks), len(rankers)), ("note", len(note), 1)):
-        if count and count != drawn * each:
+        if (count or (name == "note" and method == ALONE)) and count != drawn * each:
             raise RowError(f"{name!r} has {count} entries; expected {each} for each of {drawn} documents.")
     return {
         "method": method,

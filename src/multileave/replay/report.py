@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import IO, Any, Self
 
-from multileave.errors import DataError, TallyError
+from multileave.errors import DataError, TallyError, nearest
 from multileave.log.reader import RowError
 from multileave.replay.arms import ArmComparison, merged_arms
 from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally, Verdict
@@ -183,11 +183,21 @@ class Replay:
         )
 
     def judged(self, rules: Rules) -> "Replay":
-        """Return the same with verdicts by other rules."""
+        """Return the same with verdicts by other rules; raise an error if no impression has their control."""
+        control, names = rules.control, [name for one in self.comparisons for name in one.tally.rankers]
+        names += [arm for one in self.arms for arm in one.sums]
+        if control is not None and names and control not in names:
+            raise DataError(
+                f"The control is {control!r}; expected one of the rankers in the log, "
+                f"{', '.join(dict.fromkeys(names))}.{nearest(control, names)}"
+            )
+        without = replace(rules, control=None)
         return replace(
             self,
-            comparisons=tuple(replace(found, rules=rules) for found in self.comparisons),
-            arms=tuple(replace(found, rules=rules) for found in self.arms),
+            comparisons=tuple(
+                replace(one, rules=rules if control in one.tally.rankers else without) for one in self.comparisons
+            ),
+            arms=tuple(replace(one, rules=rules) for one in self.arms),
         )
 
     def agreements(self, arms: ArmComparison) -> tuple[Agreement, ...]:
