@@ -96,7 +96,7 @@ def test_units_in_an_arm_get_one_rankers_own_pages_and_replay_judges_them(tmp_pa
     with local(tmp_path, arms={"bm25": 0.3, "ltr": 0.3}) as client:
         for user in range(200):
             page = client.interleave(RANKINGS, f"u{user}", "q")
-            client.click(page.impression, page.shown[0])
+            client.click(page.impression, page.shown[0], action="click", value=2.5)
             seen[f"u{user}"] = page.shown
         assert client.stats.fallbacks == 0
     rows = {row["user_id"]: row for row in impressions(tmp_path)}
@@ -108,6 +108,7 @@ def test_units_in_an_arm_get_one_rankers_own_pages_and_replay_judges_them(tmp_pa
     found = replay(sorted(tmp_path.glob("impressions-*")), clicks=sorted(tmp_path.glob("clicks-*")))
     assert found.counts.in_arms == len(arms)
     assert found.arms[0].verdict["reciprocal_rank"]["ltr"].mean == 1.0
+    assert found.arms[0].verdict["value"]["bm25"].mean == 2.5
     with local(tmp_path / "more", arms={"bm25": 0.5, "ltr": 0.3}) as client:  # units stay where they were
         for unit, row in rows.items():
             if row["method"] == "alone":
@@ -130,3 +131,9 @@ def test_an_arm_whose_ranker_failed_is_logged_with_the_controls_list(tmp_path):
 def test_wrong_arms_are_refused(tmp_path, arms):
     with pytest.raises(DataError, match="arm"):
         local(tmp_path, arms=arms)
+
+
+@pytest.mark.parametrize("value", ["9", 1e10, float("nan")])
+def test_wrong_values_are_refused(tmp_path, value):
+    with local(tmp_path) as client, pytest.raises(DataError, match="expected a number of at most"):
+        client.click("i", "a", value=value)

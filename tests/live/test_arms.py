@@ -28,7 +28,7 @@ from multileave.stats.arms.judging import judge_arms
 
 NAMES = ("bm25", "dense", "ltr")
 RANKINGS = {"bm25": ["a", "b", "c", "d", "e"], "dense": ["e", "d", "c", "b", "a"], "ltr": ["c", "a", "e", "b", "d"]}
-METRICS = {"clicks": 0, "success": 1, "reciprocal_rank": 2}
+METRICS = {"clicks": 0, "success": 1, "reciprocal_rank": 2, "value": 3}
 
 
 @pytest.fixture
@@ -80,7 +80,9 @@ def search(service, number, users=150, seed=0):
         appeal = {"a": 0.5, "c": 0.4}
         clicked = [x for x, d in enumerate(shown.shown) if rng.random() < appeal.get(d, 0.2) * (0.5 + user % 3)]
         if clicked:
-            await service.record([Event(f"e{x}", shown.impression, position=x) for x in clicked])
+            prices = {x: round(rng.lognormvariate(3, 1), 2) for x in clicked}
+            sent = [Event(f"e{x}", shown.impression, position=x, value=price) for x, price in prices.items()]
+            await service.record([*sent, replace(sent[0], value=0.5), replace(sent[-1], value=None)])
         done.append((f"u{user}", shown.shown, clicked))
 
     async def everyone():
@@ -118,7 +120,10 @@ def test_the_verdict_equals_statsmodels_on_the_export_and_replay_of_it(service, 
     report = service.report(number)
     rows = [row for row in exported(service, number, tmp_path) if row["method"] == "alone"]
     positions = [{click["position"] for click in row["clicks"]} for row in rows]
-    pages = np.array([[len(p), bool(p), 1.0 / (1 + min(p)) if p else 0.0] for p in positions])
+    values = [sum(click["value"] for click in row["clicks"]) for row in rows]
+    pages = np.array(
+        [[len(p), bool(p), 1.0 / (1 + min(p)) if p else 0.0, v] for p, v in zip(positions, values, strict=True)]
+    )
     design = sm.add_constant(np.array([row["rankers"] == ["ltr"] for row in rows], dtype=float))
     units = np.unique([row["user_id"] for row in rows], return_inverse=True)[1]
     one_look = judge_arms(sums_of(service, number), Rules(control="bm25"))
@@ -135,6 +140,7 @@ def test_the_verdict_equals_statsmodels_on_the_export_and_replay_of_it(service, 
     same_arms(report.arms, log.judged(Rules(interval="anytime", control="bm25")).arms[0].verdict)
     assert report.arms.anytime
     assert {one.ranker for one in report.agreements} == {"ltr"}
+    assert report.arms["value"]["ltr"].mean > 1.0
 
 
 def same_arms(one, other):

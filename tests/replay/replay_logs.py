@@ -51,6 +51,7 @@ def make_log(size, *, methods=("ppm", "tdm", "pm"), users=20, seed=0, pins=True,
                 "action": "purchase" if rng.random() < 0.2 else "click",
                 "timestamp": START + timedelta(seconds=number + int(rng.integers(1, 3600))),
                 "dwell": float(rng.integers(0, 60)),
+                "value": None if place == 1 else 10.0 * place + number / 8,
             }
             for place in places
         ]

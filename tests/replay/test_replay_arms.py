@@ -23,8 +23,10 @@ def arm_sums(log, action="click"):
     tally = ArmTally()
     for shown in log:
         if shown.impression.arm is not None:
-            positions = [event["position"] for event in shown.events if event["action"] == action]
-            tally.add(shown.impression, positions=positions, unit=shown.user_id)
+            events = [event for event in shown.events if event["action"] == action]
+            values = {event["document"]: event["value"] or 0.0 for event in events}
+            positions = [event["position"] for event in events]
+            tally.add(shown.impression, positions=positions, unit=shown.user_id, values=values)
     return {arm: sums.to_dict() for arm, sums in tally.arms.items()}
 
 
@@ -92,6 +94,25 @@ def test_a_unit_in_two_arms_is_left_out_and_reported(tmp_path):
 
 def page(arm):
     return ml.Impression.alone(arm, ["a", "b"], 2)
+
+
+@pytest.mark.parametrize("value", [True, "9", 1e10, float("inf"), float("nan")])
+def test_values_that_are_no_amounts_are_quarantined(tmp_path, value):
+    row = {**page("bm25").to_dict(), "clicks": [{"position": 0, "value": value}]}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row))
+    assert "The 'value' of a click" in replay(tmp_path).examples[0]["reason"]
+    if isinstance(value, float):
+        shown = Shown(1, page("bm25"), "u", [{"position": 0, "value": value}])
+        (tmp_path / "more").mkdir()
+        found = replay(**write(tmp_path / "more", [shown], "parquet"))
+        assert "The 'value' of a click" in found.examples[0]["reason"]
+
+
+def test_of_several_values_of_an_action_on_a_document_the_largest_counts(tmp_path):
+    worth = [(0, 3.0), (0, 5.0), (0, 4.0), (1, -2.0), (1, None)]
+    events = [{"position": x, "value": v, "timestamp": n} for n, (x, v) in enumerate(worth)]
+    (tmp_path / "log.jsonl").write_text(json.dumps({**page("bm25").to_dict(), "clicks": events}))
+    assert replay(tmp_path).arms[0].sums["bm25"].totals.tolist() == [2.0, 1.0, 1.0, 3.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from multileave.errors import DataError, MultileaveError
 from multileave.rankings import with_pins
 
 Document: TypeAlias = str | int
+LARGEST_VALUE = 1e9  # of an event, as in the log's reader, which needs Arrow
 
 
 class NoAnswer(MultileaveError):
@@ -106,6 +107,7 @@ class Click:
     position: int | None
     action: str
     dwell: float | None
+    value: float | None = None
 
     def __post_init__(self) -> None:
         if self.impression is not None and (not isinstance(self.impression, str) or not self.impression):
@@ -120,6 +122,8 @@ class Click:
             raise DataError(f"action is {self.action!r}; expected a name, such as 'click'.")
         if self.dwell is not None and not (math.isfinite(self.dwell) and self.dwell >= 0):
             raise DataError(f"dwell is {self.dwell!r}; expected seconds from 0.")
+        if self.value is not None and not (isinstance(self.value, int | float) and abs(self.value) <= LARGEST_VALUE):
+            raise DataError(f"value is {self.value!r}; expected a number of at most {LARGEST_VALUE:g}.")
 
 
 def check_control(control: str, k: int) -> None:

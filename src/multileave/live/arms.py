@@ -89,8 +89,9 @@ class ArmChange:
         """Return the metrics of a page for each action, rounded so that sums can be undone exactly."""
         found = np.zeros((len(self._definition.actions), len(METRICS)))
         for place, action in enumerate(self._definition.actions):
-            clicked = {e.position for e in events if self._definition.counts(e.action, e.dwell, action)}
-            found[place] = page_metrics(impression, clicked)
+            counted = [e for e in events if self._definition.counts(e.action, e.dwell, action)]
+            values = {e.position: e.value for e in counted if e.value is not None}
+            found[place] = page_metrics(impression, {e.position for e in counted}, values)
         return on_grid(found)
 
 

@@ -183,6 +183,7 @@ class Intake:
             "action": event.action,
             "timestamp": time,
             "dwell": event.dwell,
+            "value": event.value,
         }
 
     def _present(self, experiment: Experiment, request: ShowRequest) -> dict[str, Sequence[Document]]:
@@ -204,8 +205,10 @@ class Intake:
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return one event for two of the same position and action, as the store merges them."""
-    dwells = [row["dwell"] for row in (one, other) if row["dwell"] is not None]
-    return {**one, "timestamp": min(one["timestamp"], other["timestamp"]), "dwell": max(dwells, default=None)}
+    merged = {**one, "timestamp": min(one["timestamp"], other["timestamp"])}
+    for name in ("dwell", "value"):
+        merged[name] = max((row[name] for row in (one, other) if row[name] is not None), default=None)
+    return merged
 
 
 def _control_list(

@@ -39,13 +39,15 @@ class ImpressionWriter:
         self._insert_events = insert.on_conflict_do_nothing().returning(*key)
         sent, longer = insert.excluded, insert.excluded.dwell > sa.func.coalesce(events.c.dwell, -1.0)
         earlier = sent.timestamp < events.c.timestamp
+        larger = sa.and_(sent.value.is_not(None), sa.or_(events.c.value.is_(None), sent.value > events.c.value))
         self._merge_events = insert.on_conflict_do_update(
             index_elements=key,
             set_={
                 "timestamp": sa.case((earlier, sent.timestamp), else_=events.c.timestamp),
                 "dwell": sa.case((longer, sent.dwell), else_=events.c.dwell),
+                "value": sa.case((larger, sent.value), else_=events.c.value),
             },
-            where=longer | earlier,
+            where=longer | earlier | larger,
         ).returning(*key)
 
     def insert(
@@ -130,7 +132,7 @@ class ImpressionWriter:
         return found
 
     def insert_events(self, connection: Connection, rows: Mapping[EventKey, dict[str, Any]]) -> set[EventKey]:
-        """Insert events, or merge them with what is there: the earliest time, the longest dwell. Return the new ones.
+        """Insert events, or merge them with what is there, as `Event` says. Return the new ones.
 
         The result does not depend on the order of events, nor on how often each is sent.
         """

@@ -84,6 +84,7 @@ events = Table(
     Column("action", Text, primary_key=True),
     Column("timestamp", BigInteger, nullable=False),  # the earliest that was reported
     Column("dwell", Float),  # the longest that was reported
+    Column("value", Float),  # the largest that was reported
     sqlite_with_rowid=False,
 )
 

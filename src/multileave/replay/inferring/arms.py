@@ -50,17 +50,26 @@ def read_pages(batch: pa.RecordBatch, rows: Array, events: Events, actions: Acti
         batch.column("k").to_numpy(),
         *lists,
         (events.offsets, events.positions, events.masks, events.codes, events.times, events.again),
-        (np.empty((most + 1, 1), dtype=np.int32), np.empty(most + 1, dtype=np.uint8), np.zeros(1, dtype=np.uint64)),
+        events.values,
+        (
+            np.empty((most + 1, 1), dtype=np.int32),
+            np.empty(most + 1, dtype=np.uint8),
+            np.empty(most + 1),
+            np.zeros(1, dtype=np.uint64),
+        ),
         (found.metrics, found.missing, found.reasons, found.events),
     )
     return found
 
 
 @kernel
-def measure_rows(rows, k, lengths, ranks, note, pins, events, room, found):  # type: ignore[no-untyped-def]
-    """Fill in `ArmPages`. room: scratch for ranks, clicks and what `read_row` has seen."""
+def measure_rows(rows, k, lengths, ranks, note, pins, events, values, room, found):  # type: ignore[no-untyped-def]
+    """Fill in `ArmPages`. room: scratch for ranks, clicks, their values and what `read_row` has seen.
+
+    Of several events on a document with the same action, the largest value counts.
+    """
     metrics, missing, reasons, counts = found
-    drawn, clicked, seen = room
+    drawn, clicked, worth, seen = room
     offsets, positions, masks, _, _, _ = events
     for place in range(len(rows)):
         row = rows[place]
@@ -78,8 +87,13 @@ def measure_rows(rows, k, lengths, ranks, note, pins, events, room, found):  # t
                 continue
             clicked[:page] = 0
             for event in range(first, last):
-                if masks[event] & bit and 0 <= positions[event] < page:
-                    clicked[positions[event]] = 1
+                position = positions[event]
+                if masks[event] & bit and 0 <= position < page:
+                    if clicked[position] == 0:
+                        worth[position] = np.nan
+                    if not (np.isnan(values[event]) or worth[position] >= values[event]):
+                        worth[position] = values[event]
+                    clicked[position] = 1
             for x in range(len(fixed)):
                 clicked[fixed[x]] = 0
             for position in range(page):
@@ -88,6 +102,8 @@ def measure_rows(rows, k, lengths, ranks, note, pins, events, room, found):  # t
                         metrics[place, action, 1] = 1.0
                         metrics[place, action, 2] = 1.0 / (1 + position)
                     metrics[place, action, 0] += 1.0
+                    if not np.isnan(worth[position]):
+                        metrics[place, action, 3] += worth[position]
 
 
 class ArmUnits:

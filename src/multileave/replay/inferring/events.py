@@ -41,6 +41,7 @@ class Events:
     codes: Array  # int32, the action, to find duplicates
     times: Array  # int64, -2**62 if unknown
     again: Array  # uint8, whether it is a duplicate; set for rows of more than FEW
+    values: Array  # float64, what it is worth, NaN if unknown
     late: int
     undated: int
 
@@ -52,7 +53,7 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
     first, last = int(offsets[0]), int(offsets[-1])
     events = lists.values.slice(first, last - first)
     offsets = offsets - np.int32(first)
-    document, position, action, time, dwell = (events.field(x) for x in range(5))
+    document, position, action, time, dwell, value = (events.field(x) for x in range(6))
     given = position.fill_null(0).to_numpy(zero_copy_only=False)
     positions = np.where(given < 0, np.int32(-2), given)
     if position.null_count:
@@ -83,7 +84,9 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
         after = known & (times - np.where(known, start, times) > actions.window)
         late, undated = int(after.sum()), int((~known).sum())
         masks[after | ~known] = 0
-    return Events(offsets, positions, masks, codes, times, _repeats(offsets, positions, codes, times), late, undated)
+    values = value.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    again = _repeats(offsets, positions, codes, times)
+    return Events(offsets, positions, masks, codes, times, again, values, late, undated)
 
 
 def _repeats(offsets: Array, positions: Array, codes: Array, times: Array) -> Array:

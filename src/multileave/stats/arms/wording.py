@@ -23,7 +23,8 @@ def lines(verdict: ArmVerdict) -> list[str]:
 class ArmCells(NamedTuple):
     """An arm's estimate as texts: its mean, the change from the control, the interval and p; "" where there is none.
 
-    The interval is that of the change, in its unit, or of the mean for the control.
+    The interval is that of the change, in its unit, or of the mean for the control. p is corrected for the number of
+    arms.
     """
 
     mean: str
@@ -38,7 +39,8 @@ def arm_cells(arm: ArmEstimate) -> ArmCells:
     mean = fixed(arm.mean, decimals)
     if arm.difference is None or arm.difference_low is None or arm.difference_high is None or arm.p is None:
         return ArmCells(mean, "", f"{fixed(arm.low, decimals)} to {fixed(arm.high, decimals)}", "")
-    p = "p < 0.001" if arm.p < 0.001 else f"p = {arm.p:.3f}"
+    corrected = arm.p if arm.p_corrected is None else arm.p_corrected
+    p = "p < 0.001" if corrected < 0.001 else f"p = {corrected:.3f}"
     if arm.lift is None or arm.lift_low is None or arm.lift_high is None:
         places, unit = decimals_of(arm.difference_low, arm.difference_high), ""
         texts = [fixed(x, places) for x in (arm.difference, arm.difference_low, arm.difference_high)]

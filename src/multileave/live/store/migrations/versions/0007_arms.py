@@ -1,4 +1,4 @@
-"""Arms: pages of a single ranker, and their sums."""
+"""Arms: pages of a single ranker, and their sums; values of events."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,6 +15,7 @@ def upgrade() -> None:
     """Add the columns and the table; earlier experiments have no arms."""
     for table, column in COLUMNS:
         op.add_column(table, sa.Column(column, sa.Text(), nullable=True))
+    op.add_column("events", sa.Column("value", sa.Float(), nullable=True))
     op.create_table(
         "arm_units",
         sa.Column("experiment", sa.Integer(), nullable=False),
@@ -33,5 +34,6 @@ def downgrade() -> None:
     op.execute(f"DELETE FROM events WHERE impression IN ({impressions})")
     op.execute("DELETE FROM impressions WHERE arm IS NOT NULL")
     op.drop_table("arm_units")
+    op.drop_column("events", "value")
     for table, column in COLUMNS:
         op.drop_column(table, column)
