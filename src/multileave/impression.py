@@ -33,7 +33,8 @@ class Impression:
     lengths: int32 (R,), how many documents each ranker returned; 0 if it did not answer and takes no part.
     ranks: int32 (m, R), the rank from 1 of each drawn document (shown, then hidden, without pinned) in every ranking,
         ABSENT if the ranking lacks it; (0, R) for methods that do not need ranks.
-    note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of choices), or (0,).
+    note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of choices; on a page of
+        one ranker alone: 0 if it is the ranker's, -1 if that returned nothing and others' were shown), or (0,).
     stat: figures of the draw worth keeping (om: the slack and the number of lists; rpm: the shown documents'
         propensities, if it was asked to keep them).
     """
@@ -77,30 +78,41 @@ class Impression:
 
     @classmethod
     def alone(
-        cls, ranker: str, ranking: Sequence[Hashable], k: int, *, pinned: Mapping[int, Hashable] | None = None
+        cls,
+        ranker: str,
+        ranking: Sequence[Hashable],
+        k: int,
+        *,
+        pinned: Mapping[int, Hashable] | None = None,
+        fallback: Sequence[Hashable] = (),
     ) -> "Impression":
         """Return a page with one ranker's own list, as users in an arm of an A/B test see it. It compares nothing.
 
-        k: the length of the page, with pinned results.
+        k: the length of the page, with pinned results. fallback: what is shown if the ranker returned nothing; the page
+        counts for its arm all the same, since leaving it out would favour rankers that fail on hard queries.
 
         >>> Impression.alone("bm25", ["d1", "d2", "d3"], k=2).shown
         ('d1', 'd2')
         """
-        documents = tuple(ranking)
+        own, documents = tuple(ranking), tuple(ranking or fallback)
         if isinstance(ranking, str) or len(set(documents)) < len(documents):
             raise ImpressionError(
                 f"The ranking of {ranker!r} is not a list of different documents. Pass each document id once."
             )
         if type(k) is not int or k < 1:
             raise ImpressionError(f"k is {k!r}; expected the length of the page, an integer from 1.")
-        shown = tuple(with_pins(documents, pinned or {}, k))
         held = set((pinned or {}).values())
+        places = all(type(position) is int and 0 <= position < k for position in pinned or {})
+        if len(held) < len(pinned or {}) or not places:
+            raise ImpressionError(
+                f"pinned is {pinned!r}; expected positions 0 to {k - 1} mapped to different documents."
+            )
+        shown = tuple(with_pins(documents, pinned or {}, k))
         fixed = tuple((position, document) for position, document in enumerate(shown) if document in held)
-        none = np.zeros(0, dtype=np.int32)
-        lengths = np.array([len(documents)], dtype=np.int32)
-        return cls(
-            (ranker,), ALONE, k - len(fixed), shown, (), fixed, lengths, np.zeros((0, 1), dtype=np.int32), none, ()
-        )
+        lengths = np.array([len(own)], dtype=np.int32)
+        note = np.full(len(shown) - len(fixed), 0 if own else -1, dtype=np.int32)
+        ranks = np.zeros((0, 1), dtype=np.int32)
+        return cls((ranker,), ALONE, k - len(fixed), shown, (), fixed, lengths, ranks, note, ())
 
     @property
     def arm(self) -> str | None:
@@ -216,6 +228,7 @@ class Impression:
             written.require("ranks", all(len(np.unique(p)) == len(p) for p in present), "every rank once in a ranking")
             ranks[ranks == 0] = ABSENT
         note = _rows(written, "note", (drawn,), -1)
+        written.require("note", method != ALONE or len(note) == drawn, "one for each document")
         stat = written.field("stat", list)
         written.require("stat", all(isinstance(x, int | float) and not isinstance(x, bool) for x in stat), "numbers")
         return cls(rankers, method, k, shown, hidden, pinned, lengths, ranks, note, tuple(float(x) for x in stat))

@@ -89,3 +89,51 @@ def test_what_a_programmer_gets_wrong_raises(tmp_path):
         local(tmp_path, pages=0)
     with local(tmp_path) as client, pytest.raises(DataError, match="neither a document nor a position"):
         client.click("i")
+
+
+def test_units_in_an_arm_get_one_rankers_own_pages_and_replay_judges_them(tmp_path):
+    seen = {}
+    with local(tmp_path, arms={"bm25": 0.3, "ltr": 0.3}) as client:
+        for user in range(200):
+            page = client.interleave(RANKINGS, f"u{user}", "q")
+            client.click(page.impression, page.shown[0], action="click", value=2.5)
+            seen[f"u{user}"] = page.shown
+        assert client.stats.fallbacks == 0
+    rows = {row["user_id"]: row for row in impressions(tmp_path)}
+    for unit, row in rows.items():
+        if row["method"] == "alone":
+            assert list(seen[unit]) == row["shown"] == RANKINGS[row["rankers"][0]][:3]
+    arms = [row["rankers"][0] for row in rows.values() if row["method"] == "alone"]
+    assert arms.count("bm25") / 200 == pytest.approx(0.3, abs=0.12)
+    found = replay(sorted(tmp_path.glob("impressions-*")), clicks=sorted(tmp_path.glob("clicks-*")))
+    assert found.counts.in_arms == len(arms)
+    assert found.arms[0].verdict["reciprocal_rank"]["ltr"].mean == 1.0
+    assert found.arms[0].verdict["value"]["bm25"].mean == 2.5
+    with local(tmp_path / "more", arms={"bm25": 0.5, "ltr": 0.3}) as client:  # units stay where they were
+        for unit, row in rows.items():
+            if row["method"] == "alone":
+                assert client.interleave(RANKINGS, unit, "q").shown == seen[unit]
+
+
+def test_an_arm_whose_ranker_failed_is_logged_with_the_controls_list(tmp_path):
+    with local(tmp_path, k=2, pages=2, arms={"ltr": 0.999}) as client:
+        rankings = {**RANKINGS, "ltr": None}
+        one, two = (client.interleave(rankings, "u", "q", page=page, pinned={0: "ad"}) for page in (1, 2))
+        assert (one.shown, two.shown) == (("ad", "a"), ("b", "c"))
+        assert client.interleave({}, "u", "nothing").shown == ()
+    first, nothing = impressions(tmp_path)
+    assert (first["rankers"], first["lengths"], first["shown"], first["note"]) == (["ltr"], [0], ["ad", "a"], [-1])
+    assert nothing["shown"] == []
+    assert replay(sorted(tmp_path.glob("impressions-*"))).arms[0].sums["ltr"].missing == 2
+
+
+@pytest.mark.parametrize("arms", [{"a": 0.0}, {"a": 1}, {"a": "0.1"}, {1: 0.1}, {"a": 0.6, "b": 0.5}])
+def test_wrong_arms_are_refused(tmp_path, arms):
+    with pytest.raises(DataError, match="arm"):
+        local(tmp_path, arms=arms)
+
+
+@pytest.mark.parametrize("value", ["9", 1e10, float("nan")])
+def test_wrong_values_are_refused(tmp_path, value):
+    with local(tmp_path) as client, pytest.raises(DataError, match="expected a number of at most"):
+        client.click("i", "a", value=value)

@@ -24,6 +24,7 @@ ROUTES = {
     f"GET {API}/experiments/{{number}}/impressions/{{key}}": (READ, {}),
     f"GET {API}/experiments/{{number}}/verdict": (READ, {}),
     f"GET {API}/experiments/{{number}}/segments": (READ, {}),
+    f"GET {API}/experiments/{{number}}/arms": (READ, {}),
     f"GET {API}/experiments/{{number}}/health": (READ, {}),
     f"GET {API}/experiments/{{number}}/history": (READ, {}),
     f"GET {API}/experiments/{{number}}/export": (READ, {}),

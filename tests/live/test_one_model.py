@@ -21,6 +21,7 @@ OTHER = {
     "pages": 3, "actions": ["satisfied", "click"], "dwell": 12.5, "unit": "session", "confidence": 0.9,
     "window": 5400.0, "group": "shop", "share": 0.25, "hash_units": False, "keep_queries": True, "retention_days": 30.0,
     "tuned_for": 5000.0, "drop": "losers", "looks": [250, 500, 1000], "estimand": "users", "cap": 500, "winsorise": 100,
+    "arms": {"bm25": 0.1, "dense": 0.25},
 }  # fmt: skip
 
 
@@ -71,7 +72,16 @@ def test_every_setting_is_on_the_page_and_in_the_export(served, tmp_path):
 
     number = served.running(**{**OTHER, "looks": []})  # losers are not dropped with scheduled looks
     page = unescape(served.client.get(f"/experiments/{number}").text)
-    for text in ("12.5 seconds", "1.5 hours", "25 %", "90 %", "30 days", "satisfied, click", "pm(tau=2.0"):
+    for text in (
+        "12.5 seconds",
+        "1.5 hours",
+        "25 %",
+        "90 %",
+        "30 days",
+        "satisfied, click",
+        "bm25: 10, dense: 25 %",
+        "pm(tau=2.0",
+    ):
         assert text in page, text
     (tmp_path / "log.parquet").write_bytes(served.send("GET", f"{API}/experiments/{number}/export", None).content)
     metadata = pq.read_schema(tmp_path / "log.parquet").metadata

@@ -27,14 +27,22 @@ class Shown:
 
 
 def make_log(size, *, methods=("ppm", "tdm", "pm"), users=20, seed=0, pins=True, names=NAMES):
-    """Return impressions of several methods, some with pinned documents, with up to three clicks each."""
+    """Return impressions of several methods, some with pinned documents, with up to three clicks each.
+
+    The method "alone" makes pages of the first two rankers, for users of their own; every seventh ranker fails.
+    """
     rng = np.random.default_rng(seed)
     log = []
     for number in range(size):
-        method = ml.get_method(methods[number % len(methods)])
+        method = methods[number % len(methods)]
         rankings = {name: [f"d{x}" for x in rng.permutation(15)[: rng.integers(6, 15)]] for name in names}
         pinned = {1: "advert"} if pins and number % 5 == 0 else None
-        impression = method.combine(rankings, k=5, seed=number, pinned=pinned)
+        if method == "alone":
+            arm = number // len(methods) % 2
+            own = [] if number % 7 == 0 else rankings[names[arm]]
+            impression = ml.Impression.alone(names[arm], own, 5, pinned=pinned, fallback=rankings[names[2]])
+        else:
+            impression = ml.get_method(method).combine(rankings, k=5, seed=number, pinned=pinned)
         places = rng.choice(len(impression.shown), size=rng.integers(0, 4), replace=False).tolist()
         events = [
             {
@@ -43,10 +51,13 @@ def make_log(size, *, methods=("ppm", "tdm", "pm"), users=20, seed=0, pins=True,
                 "action": "purchase" if rng.random() < 0.2 else "click",
                 "timestamp": START + timedelta(seconds=number + int(rng.integers(1, 3600))),
                 "dwell": float(rng.integers(0, 60)),
+                "value": None if place == 1 else 10.0 * place + number / 8,
             }
             for place in places
         ]
         user = None if number % 11 == 10 else f"user-{rng.integers(users)}"
+        if method == "alone" and user is not None:
+            user = f"{user}-{arm}"
         log.append(Shown(number, impression, user, events))
     return log
 

@@ -32,7 +32,7 @@ def run(pieces, unit, cap):
 @pytest.mark.parametrize("most", [1, 1 << 24])
 def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, unit, cap, most):
     monkeypatch.setattr(spark_tasks, "MOST_BYTES", most)
-    log = make_log(300, users=30)
+    log = make_log(300, methods=("ppm", "tdm", "pm", "alone"), users=30)
     rows = [to_row(shown.impression, **shown.envelope, clicks=shown.events) for shown in log]
     write_parquet(tmp_path / "log.parquet", rows, JOINED)
     random.Random(5).shuffle(rows)
@@ -51,6 +51,10 @@ def test_pieces_of_any_size_give_the_local_verdict(tmp_path, monkeypatch, unit, 
         for part in ("single", "evidence"):
             assert_close(mine[part], theirs[part])
         assert_close(mine["units"]["squares"], theirs["units"]["squares"])
+    assert [one.action for one in found.arms] == [one.action for one in expected.arms] == [*NAMES]
+    for mine, theirs in zip(found.arms, expected.arms, strict=True):
+        assert_close({arm: one.to_dict() for arm, one in mine.sums.items()},
+                     {arm: one.to_dict() for arm, one in theirs.sums.items()})  # fmt: skip
     # Units' sums are passed on after every batch, or at the end.
     assert (pieces > 30) == (most == 1 and unit is not None)
 

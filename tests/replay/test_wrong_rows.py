@@ -14,7 +14,7 @@ from replay_logs import make_log
 from multileave.log.writer import json_line, spell_time
 from multileave.replay import CLICKS, IMPRESSIONS, JOINED, replay, to_row, write_parquet
 
-LOG = make_log(12, methods=("ppm", "tdm"))
+LOG = make_log(12, methods=("ppm", "tdm", "ppm", "alone"))
 
 
 def fields(shown):
@@ -25,13 +25,14 @@ def fields(shown):
 
 def assert_adds_up(found, entries=None):
     counts = found.counts
-    valid = counts.inferred + counts.repeated_impressions
+    valid = counts.inferred + counts.in_arms + counts.repeated_impressions
     assert counts.rows == valid + counts.malformed + counts.unknown_versions + counts.filtered
     assert counts.clicks == (
         counts.counted_clicks + counts.unused_clicks + counts.duplicate_clicks + counts.clicks_not_shown
         + counts.orphan_clicks + counts.malformed_clicks + counts.clicks_of_other_rows
     )  # fmt: skip
     assert sum(c.tally.impressions for c in found.comparisons) == counts.inferred
+    assert sum(sums.impressions for one in found.arms[:1] for sums in one.sums.values()) == counts.in_arms
     if entries is not None:
         wrong = counts.malformed + counts.unknown_versions + counts.malformed_clicks
         assert sum(entry.get("rows", 1) for entry in entries) == wrong
@@ -125,7 +126,7 @@ def test_wrong_rows_of_parquet_are_named_by_row_group_and_row(tmp_path):
     for entry in entries:
         shown = LOG[6 * entry["row_group"] + entry["row"]]
         assert json.dumps(shown.impression_id) in entry["content"]
-    assert found.counts.inferred == 9
+    assert found.counts.inferred + found.counts.in_arms == 9
     assert found.counts.unknown_versions == 1
 
 

@@ -29,6 +29,7 @@ WORDS = {
     "conflicting_impressions": "of them with other content than the first",
     "duplicate_clicks": "duplicate clicks, counted once",
     "clicks_not_shown": "clicks on documents that were not shown",
+    "units_in_two_arms": "units in more than one arm, left out of the A/B test",
     "orphan_clicks": "clicks whose impression is not in the log",
     "malformed_clicks": "malformed clicks",
     "filtered": "rows filtered out",
@@ -91,6 +92,14 @@ def replay(
         str | None,
         typer.Option(help="Column of segments, such as a device: also a verdict for each, and whether they differ."),
     ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help="The ranker that others are compared with in rates and in the A/B test between arms: the first one "
+            "by default.",
+            show_default=False,
+        ),
+    ] = None,
     dropped: Annotated[
         list[str] | None, typer.Option(help="With --anytime: a ranker that was dropped during the experiment.")
     ] = None,
@@ -131,7 +140,7 @@ def replay(
     interval = "anytime" if anytime else "clustered" if looks is None and look is None else "scheduled"
     rules = Rules(
         interval=interval, correction=correction, tuned_for=tuned_for, looks=looks, look=look, spending=spending,
-        estimand=estimand, winsorise=winsorise, dropped=tuple(dropped or ()),
+        estimand=estimand, winsorise=winsorise, dropped=tuple(dropped or ()), control=control,
     )  # fmt: skip
     load(sources)
     if engine == "spark":
@@ -278,12 +287,14 @@ HEALTH: "tuple[tuple[str, Callable[[Health], str | None]], ...]" = (
 def _print_report(console: "Console", found: "Replay") -> None:
     from rich.markup import escape
 
+    from multileave.stats.arms.wording import agreement_words
     from multileave.stats.rates.wording import counted, lines
 
     counts: Any = found.counts
     files = "1 file" if found.files == 1 else f"{found.files:,} files"
+    in_arms = f"and {counts.in_arms:,} in arms " if counts.in_arms else ""
     console.print(
-        f"\n[bold]{counts.inferred:,} impressions inferred[/bold] from {counts.rows:,} rows in {files}; "
+        f"\n[bold]{counts.inferred:,} impressions inferred[/bold] {in_arms}from {counts.rows:,} rows in {files}; "
         f"{counts.counted_clicks:,} of {counts.clicks:,} clicks counted.\n"
     )
     judged = [(comparison, comparison.verdict) for comparison in found.comparisons]
@@ -303,7 +314,12 @@ def _print_report(console: "Console", found: "Replay") -> None:
                 console.print(f"  {escape(by_segment.by)} {escape(name)}: {escape(one.sentence)}")
             console.print(f"  {escape(by_segment.sentence)}.")
     _print_health(console, [(c, v.health) for c, v in judged if v is not None and v.health is not None])
-    if not found.comparisons:
+    for arms in found.arms:
+        console.print(f"\n[bold]A/B test between arms, {escape(arms.action)}[/bold]")
+        console.print(escape(str(arms.verdict or "Too few units for a verdict; each arm needs at least two.")))
+        for agreement in found.agreements(arms):
+            console.print(escape(agreement_words(agreement)))
+    if not found.comparisons and not found.arms:
         console.print("No impression of the log can be inferred.")
     rows = [(words, count) for name, words in WORDS.items() if (count := getattr(counts, name))]
     if rows:

@@ -73,13 +73,14 @@ class BlockingClient(ClientBase):
         position: int | None = None,
         action: str = "click",
         dwell: float | None = None,
+        value: float | None = None,
     ) -> None:
         """Record what a user did with a document of a page; ignored if the page was not recorded.
 
         impression: of the page. document, position: its id, or its position from 0 over all pages.
-        dwell: seconds on the document.
+        dwell: seconds on the document. value: what it is worth, such as the price of what was bought.
         """
-        self._take(Click(impression, document, position, action, dwell))
+        self._take(Click(impression, document, position, action, dwell, value))
 
     @abstractmethod
     def close(self, timeout: float = 5.0) -> None:

@@ -130,9 +130,10 @@ class AsyncClient(ServiceClient):
         position: int | None = None,
         action: str = "click",
         dwell: float | None = None,
+        value: float | None = None,
     ) -> None:
         """Queue what a user did, as `Client.click` does."""
-        self._take(Click(impression, document, position, action, dwell))
+        self._take(Click(impression, document, position, action, dwell, value))
 
     async def flush(self, timeout: float = 5.0) -> bool:
         """Send all events now; return whether all were sent within the timeout."""

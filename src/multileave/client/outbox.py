@@ -34,8 +34,8 @@ class SendResult(enum.Enum):
 
 def event_line(click: Click) -> bytes:
     """Return a click as a line of JSON, with the current time and a new id: sent twice, it counts once."""
-    dwell = None if click.dwell is None else float(click.dwell)
-    fields = {"id": uuid.uuid4().hex, **vars(click), "timestamp": datetime.now(UTC).isoformat(), "dwell": dwell}
+    numbers = {name: float(value) for name in ("dwell", "value") if (value := getattr(click, name)) is not None}
+    fields = {"id": uuid.uuid4().hex, **vars(click), "timestamp": datetime.now(UTC).isoformat(), **numbers}
     given = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(given, separators=(",", ":")).encode() + b"\n"
 

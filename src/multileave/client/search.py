@@ -10,6 +10,7 @@ from multileave.errors import DataError, MultileaveError
 from multileave.rankings import with_pins
 
 Document: TypeAlias = str | int
+LARGEST_VALUE = 1e9  # of an event, as in the log's reader, which needs Arrow
 
 
 class NoAnswer(MultileaveError):
@@ -84,11 +85,16 @@ class Search:
             body["segment"] = self.segment
         return body
 
+    def first_choice(self, control: str) -> list[Document]:
+        """Return the control's ranking, or that of the first ranker that answered, or nothing."""
+        present = [documents for documents in self.rankings.values() if documents]
+        return self.rankings.get(control) or (present[0] if present else [])
+
     def fall_back(self, control: str, k: int, reason: str) -> Page:
         """Return this page of the control's list, or of the first ranker that answered if the control did not."""
-        present = [documents for documents in self.rankings.values() if documents]
-        chosen = self.rankings.get(control) or (present[0] if present else [])
-        shown = with_pins(dict.fromkeys(chosen), self.pinned, max(self.page * k, *self.pinned, 0) + 1)
+        shown = with_pins(
+            dict.fromkeys(self.first_choice(control)), self.pinned, max(self.page * k, *self.pinned, 0) + 1
+        )
         return Page(tuple(shown[(self.page - 1) * k : self.page * k]), None, fallback=True, reason=reason)
 
 
@@ -101,6 +107,7 @@ class Click:
     position: int | None
     action: str
     dwell: float | None
+    value: float | None = None
 
     def __post_init__(self) -> None:
         if self.impression is not None and (not isinstance(self.impression, str) or not self.impression):
@@ -115,6 +122,8 @@ class Click:
             raise DataError(f"action is {self.action!r}; expected a name, such as 'click'.")
         if self.dwell is not None and not (math.isfinite(self.dwell) and self.dwell >= 0):
             raise DataError(f"dwell is {self.dwell!r}; expected seconds from 0.")
+        if self.value is not None and not (isinstance(self.value, int | float) and abs(self.value) <= LARGEST_VALUE):
+            raise DataError(f"value is {self.value!r}; expected a number of at most {LARGEST_VALUE:g}.")
 
 
 def check_control(control: str, k: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from multileave.impression import ABSENT, Impression
+from multileave.live.arms import ArmChange
 from multileave.live.errors import Unavailable
 from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates, audit
@@ -31,6 +32,7 @@ from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.verdict.rules import Rules
 
 BATCH = 100  # impressions of a transaction: other writers wait for it
+UNIT_SUMS = aggregates.load_units, aggregates.load_arm_units
 NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressions of the last one
 
 
@@ -102,7 +104,8 @@ class Aggregator:
         total = 0
         with self._store.read() as connection:
             known = load_unit(connection, experiment.number, unit, 1)
-            if not known and not aggregates.load_units(connection, experiment.number, [unit]):
+            kept = any(load(connection, experiment.number, [unit]) for load in UNIT_SUMS)
+            if not known and not kept:
                 return 0
         while True:
             began = time.monotonic()
@@ -130,7 +133,7 @@ class Aggregator:
     def _remove_batch(self, connection: Connection, experiment: Experiment, unit: str) -> int:
         change = _Change(self._store, connection, experiment)
         rows = load_unit(connection, experiment.number, unit, BATCH)
-        change.load_units([unit])
+        change.load_units([unit], arms=True)
         for row in rows:
             change.replace(row, None)
         if len(rows) < BATCH:
@@ -149,7 +152,7 @@ class Aggregator:
             change = _Change(self._store, connection, experiment)
             rows = load_new(connection, experiment.number, BATCH, lock=True)
             events = events_of(connection, [row.id for row in rows])
-            change.load_units(row.unit for row in rows)
+            change.load_units({row.unit for row in rows}, arms=any(row.arm is not None for row in rows))
             for row in rows:
                 change.replace(row, events.get(bytes(row.id), []))
             change.save()
@@ -174,10 +177,12 @@ class _Change:
         self._shape = (len(definition.actions), self._end + (2 * rankers + 1 if self._rated else 0))
         self._units: dict[str, tuple[int, Floats]] = {}  # as stored
         self._changed: dict[str, tuple[int, Floats]] = {}
+        self._arms: ArmChange | None = None
         self.counted: list[dict[str, Any]] = []
 
-    def load_units(self, units: Iterable[str]) -> None:
-        """Load the units whose impressions change."""
+    def load_units(self, units: Iterable[str], *, arms: bool) -> None:
+        """Load the units whose impressions change; arms: some are of arms."""
+        self._arms = ArmChange(self._store, self._connection, self._experiment, units) if arms else None
         for unit, (count, sums) in aggregates.load_units(self._connection, self._number, units).items():
             self._units[unit] = count, self._unpack(sums)
 
@@ -190,6 +195,10 @@ class _Change:
         # Everything that was drawn, with what was not delivered as unclicked: if users who stop decided how much of
         # the draw is compared, a better ranker could lose (docs/theory.md, pages).
         drawn = trusted(json.loads(row.payload))
+        if self._arms is not None and row.arm is not None:
+            contributed = self._arms.replace(row, drawn, events)
+            self.counted.append({"key": row.id, "now_delivered": row.delivered, "now_counted": contributed})
+            return
         alone = infer(drawn).alone if self._rated else None
         before = self._unclicked(alone if counted else None) if row.counted is None else self._unpack(row.counted)
         after = np.zeros(self._shape) if deleted else self._contribution(drawn, events or (), alone)
@@ -221,6 +230,8 @@ class _Change:
     def forget(self, unit: str) -> None:
         """Take out what is left of a unit: the sums of its impressions that were deleted after their retention."""
         self._changed[unit] = 0, np.zeros(self._shape)
+        if self._arms is not None:
+            self._arms.forget(unit)
 
     def save(self) -> None:
         """Store the units and the tallies."""
@@ -236,6 +247,8 @@ class _Change:
         aggregates.save_units(self._store, self._connection, self._number, packed)
         state = json.dumps({action: tally.to_dict() for action, tally in self._tallies.items()})
         aggregates.save_tallies(self._connection, self._number, state)
+        if self._arms is not None:
+            self._arms.save()
         self.save_summary()
 
     def save_summary(self) -> None:

@@ -8,7 +8,7 @@ is a new field here.
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -212,6 +212,16 @@ class Definition:
         Field(ge=0.0, le=1.0, description="Share of the units that take part; can be changed during the experiment."),
         Input("Share of units", TRAFFIC, "%", 100.0),
     ] = 1.0
+    arms: Annotated[
+        dict[Name, Annotated[float, Field(gt=0.0, lt=1.0)]],
+        Field(
+            max_length=MOST_RANKERS,
+            description="Rankers whose own pages some of the units see, as in an A/B test, each with its share of the "
+            "units that take part; recorded, but not compared. Can be changed during the experiment.",
+            json_schema_extra={"examples": [{"bm25": 0.1, "ltr": 0.1}]},
+        ),
+        Input("Arms", TRAFFIC, "%", 100.0),
+    ] = field(default_factory=dict)
     hash_units: Annotated[
         bool, Field(description="Store a keyed hash (HMAC) of each unit, never the unit itself."),
         Input("Hash units", STORAGE),
@@ -240,6 +250,7 @@ class Definition:
         except MethodError as error:
             raise Invalid(str(error)) from None
         object.__setattr__(self, "method", method.spelled)
+        self._check_arms()
         if self.drop == "losers" and self.looks:
             raise Invalid(
                 "drop is 'losers', but looks are scheduled; losers can only be dropped by verdicts that are valid at "
@@ -249,6 +260,19 @@ class Definition:
             raise Invalid(
                 f"k times pages is {self.k * self.pages}; at most {MOST_SHOWN} results are drawn. Reduce k or pages."
             )
+
+    def _check_arms(self) -> None:
+        unknown = next((name for name in self.arms if name not in self.rankers), None)
+        if unknown is not None:
+            raise Invalid(
+                f"arms has {unknown!r}; expected rankers: {', '.join(self.rankers)}.{nearest(unknown, self.rankers)}"
+            )
+        if sum(self.arms.values()) > 1.0 + 1e-9:
+            raise Invalid(
+                f"The shares of arms add up to {sum(self.arms.values()):g}; expected at most 1. The rest of the units "
+                "compare the rankers. Lower some shares."
+            )
+        object.__setattr__(self, "arms", {name: self.arms[name] for name in self.rankers if name in self.arms})
 
     def look_at(self, units: int) -> int:
         """Return the number of the latest scheduled look that so many units have reached, 0 before the first."""
@@ -271,7 +295,7 @@ class Definition:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Definition":
         """Return the definition that `to_dict` wrote, or that a form or a client sent, checked."""
-        known = [field.name for field in fields(cls)]
+        known = [one.name for one in fields(cls)]
         for name in data:
             if name not in known:
                 raise Invalid(f"There is no setting {name!r}; there are {', '.join(known)}.{nearest(name, known)}")

@@ -2,17 +2,20 @@
 
     draft --start--> running --stop--> stopped
 
-The settings of an experiment are fixed once it runs, except its share of the traffic. To change others, clone it
-as a new version.
+The settings of an experiment are fixed once it runs, except its share of the traffic and the shares of its arms. To
+change others, clone it as a new version.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
+from multileave.assignment import Arms, ArmSlice, Slice, free_slices, grown
+from multileave.errors import DataError
 from multileave.live.definition import Definition
 from multileave.live.errors import Conflict, Invalid
 
@@ -37,7 +40,10 @@ class Drop:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment and its state. start_of_slice: where its share of the units begins, between 0 and 1."""
+    """An experiment and its state.
+
+    start_of_slice: where its share of the units begins, between 0 and 1. arm_slices: what arms own, since it started.
+    """
 
     number: int
     definition: Definition
@@ -49,6 +55,7 @@ class Experiment:
     started: datetime | None = None
     stopped: datetime | None = None
     drops: Annotated[tuple[Drop, ...], Field(description="Rankers that lost and are no longer shown, in order.")] = ()
+    arm_slices: tuple[ArmSlice, ...] = ()
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -56,13 +63,19 @@ class Experiment:
         return tuple(drop.ranker for drop in self.drops)
 
     @property
-    def slice(self) -> "Slice":
+    def slice(self) -> Slice:
         """The part of the units that takes part."""
         return Slice(self.start_of_slice, self.definition.share)
 
     def takes(self, position: float) -> bool:
         """Whether a unit at this position takes part now."""
         return self.status == "running" and self.slice.holds(position)
+
+    @cached_property
+    def arms(self) -> Arms:
+        """The arm of each unit that takes part; the arm of a ranker that was dropped is closed."""
+        shares = self.definition.arms
+        return Arms(self.arm_slices, {name: share for name, share in shares.items() if name not in self.dropped})
 
     def action(self, wanted: str | None) -> str:
         """Return the action that is asked for, the primary one by default; refuse one that is not counted."""
@@ -78,43 +91,9 @@ class Experiment:
         return f"experiment:{self.number}" if group is None else f"group:{group}"
 
 
-@dataclass(frozen=True)
-class Slice:
-    """A share of the units, starting at a position."""
-
-    start: float
-    share: float
-
-    def holds(self, position: float) -> bool:
-        """Whether a position from 0 to 1 is in it; it may wrap around at 1."""
-        return (position - self.start) % 1.0 < self.share
-
-
-def position_of(digest: bytes) -> float:
-    """Return a unit's position between 0 and 1 from a hash of it."""
-    return int.from_bytes(digest[:7], "big") / 2**56
-
-
-def free_slices(taken: Iterable[Slice]) -> list[Slice]:
-    """Return the slices of a group that are still free, largest first.
-
-    >>> free_slices([Slice(0.0, 0.25), Slice(0.5, 0.25)])
-    [Slice(start=0.25, share=0.25), Slice(start=0.75, share=0.25)]
-    """
-    held = sorted((s for s in taken if s.share > 0.0), key=lambda s: s.start)
-    if not held:
-        return [Slice(0.0, 1.0)]
-    found = []
-    for this, following in zip(held, held[1:] + held[:1], strict=True):
-        end = this.start + this.share
-        ahead = following.start if following.start > this.start else following.start + 1.0
-        if ahead - end > 1e-12:
-            found.append(Slice(end % 1.0, ahead - end))
-    return sorted(found, key=lambda s: -s.share)
-
-
 def place(experiment: Experiment, others: Iterable[Experiment]) -> Experiment:
-    """Return an experiment with a free slice for its share, beside the running ones of its group."""
+    """Return an experiment with a free slice for its share, beside the running ones of its group, and with its arms."""
+    experiment = replace(experiment, arm_slices=grown((), experiment.definition.arms))
     if experiment.definition.group is None:
         return replace(experiment, start_of_slice=0.0)
     free = free_slices(other.slice for other in others)
@@ -140,3 +119,12 @@ def grow(experiment: Experiment, share: float, others: Iterable[Experiment]) -> 
             f"begins after {ahead:g}. Lower the share or stop the other experiment."
         )
     return changed
+
+
+def with_arms(experiment: Experiment, arms: Mapping[str, float]) -> Experiment:
+    """Return a running experiment with other arms; units that are in an arm stay in it or rest."""
+    changed = replace(experiment, definition=experiment.definition.changed(arms=dict(arms)))
+    try:
+        return replace(changed, arm_slices=grown(experiment.arm_slices, changed.definition.arms))
+    except DataError as problem:
+        raise Conflict(str(problem)) from None

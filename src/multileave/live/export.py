@@ -50,4 +50,5 @@ def _click(event: Any, created: int, window: float) -> dict[str, Any]:
         "action": event.action,
         "timestamp": event_time(event.timestamp, created, window),
         "dwell": event.dwell,
+        "value": event.value,
     }

@@ -31,7 +31,8 @@ def detail_of(experiment: Experiment, row: Any, stored_events: Sequence[Any]) ->
         documents = _documents(impression.until(row.delivered), events)
         action = definition.actions[0]
         clicked = {e.position for e in events if definition.counts(e.action, e.dwell, action)}
-        preferences = tuple(map(tuple, infer(impression, positions=clicked).preferences.tolist()))
+        if impression.arm is None:
+            preferences = tuple(map(tuple, infer(impression, positions=clicked).preferences.tolist()))
     return ImpressionDetail(
         **_common(row), segment=row.segment, method=definition.method, rankers=definition.rankers,
         documents=tuple(documents), preferences=preferences, events=events,
@@ -45,6 +46,7 @@ def _common(row: Any) -> dict[str, Any]:
         "unit": (json.loads(row.unit) if row.unit.startswith('"') else row.unit)[:8],
         "query": None if row.query is None else json.loads(row.query),
         "missing": () if row.missing is None else tuple(json.loads(row.missing)),
+        "arm": row.arm,
     }
 
 
@@ -62,7 +64,7 @@ def _documents(impression: Impression, events: Sequence[EventDetail]) -> list[Do
                     name: None if rank == ABSENT else rank
                     for name, rank in zip(impression.rankers, row, strict=True)
                 }  # fmt: skip
-            note = int(impression.note[drawn]) if len(impression.note) else None
+            note = int(impression.note[drawn]) if len(impression.note) and impression.arm is None else None
             drawn += 1
         actions = tuple(dict.fromkeys(e.action for e in events if e.position == position))
         hidden = position >= len(impression.shown)

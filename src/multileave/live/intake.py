@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from multileave.assignment import position_of
 from multileave.errors import nearest
+from multileave.impression import Impression
 from multileave.live.errors import Invalid, TooLarge, TooMany
-from multileave.live.experiment import Experiment, position_of
+from multileave.live.experiment import Experiment
 from multileave.live.rate_limits import RateLimit
 from multileave.live.records import Document, Event, Receipt, Shown, ShowRequest
 from multileave.live.settings import Settings
@@ -57,14 +59,20 @@ class Intake:
         unit = request.unit.encode("utf-8", "surrogatepass")
         position = position_of(self._signer.mac("traffic", experiment.traffic_key.encode() + b"\0" + unit))
         size = definition.k * definition.pages
-        if not experiment.takes(position):
+        arm, is_open = None, True
+        if experiment.arm_slices:
+            hashed = self._signer.mac("traffic", f"arms:{experiment.number}".encode() + b"\0" + unit)
+            arm, is_open = experiment.arms.find(position_of(hashed))
+        if not experiment.takes(position) or (arm is not None and not is_open):
             return Drawn(_control_list(experiment, present, request, size), request.page)
         dropped = experiment.dropped
-        missing = [name for name in definition.rankers if name not in present and name not in dropped]
+        needed = definition.rankers if arm is None else (arm,)
+        missing = [name for name in needed if name not in present and name not in dropped]
         rankings = {name: ranking for name, ranking in request.rankings.items() if ranking is not None}
         pins = sorted((request.pinned or {}).items())
         source = [experiment.number, request.unit, request.query, request.salt, rankings, pins]
         source += [dropped] if dropped else []  # the same request is another list now
+        source += [] if arm is None else [{"arm": arm}]
         row: dict[str, Any] = {
             "id": self._signer.mac("rankings", json.dumps(source).encode()),
             "experiment": experiment.number,
@@ -75,13 +83,20 @@ class Intake:
             "delivered": 1,
             "missing": json.dumps(missing) if missing else None,
             "segment": request.segment,
+            "arm": arm,
             "dirty": True,
         }
-        if len(present) < 2:
+        if arm is None and len(present) < 2:
             return Drawn(_control_list(experiment, present, request, size), request.page, row)
-        seed = json.dumps([experiment.number, experiment.version, request.unit, request.query, request.salt])
-        ranked = {name: present.get(name) for name in definition.rankers}
-        impression = get_method(definition.method).combine(ranked, size, seed=seed, pinned=request.pinned or None)
+        pinned = request.pinned or None
+        if arm is None:
+            seed = json.dumps([experiment.number, experiment.version, request.unit, request.query, request.salt])
+            ranked = {name: present.get(name) for name in definition.rankers}
+            impression = get_method(definition.method).combine(ranked, size, seed=seed, pinned=pinned)
+        else:
+            # Once each: to refuse what one ranker returned would leave pages out of its arm alone.
+            own, instead = (tuple(dict.fromkeys(one)) for one in (present.get(arm, ()), _instead(experiment, present)))
+            impression = Impression.alone(arm, own, size, pinned=pinned, fallback=instead)
         row["payload"] = json.dumps(impression.to_dict(), separators=(",", ":"))
         row["delivered"] = max(1, min(request.page * definition.k, len(impression.shown)))
         return Drawn(impression.shown, request.page, row, round(definition.window * SECOND))  # type: ignore[arg-type]
@@ -89,7 +104,7 @@ class Intake:
     def shown(self, drawn: Drawn, experiment: Experiment, stored: tuple[bytes, int] | None) -> Shown:
         """Return the response to a search. stored: the impression's key and its creation time."""
         page = drawn.page_of(experiment.definition.k)
-        if stored is None or drawn.row is None or not drawn.row["payload"]:
+        if stored is None or drawn.row is None or not drawn.row["payload"] or not drawn.shown:
             return Shown(None, page, drawn.page, recorded=stored is not None)
         expires = stored[1] + round(experiment.definition.window * SECOND)
         token = self._signer.impression(ImpressionToken(stored[0], experiment.number, expires))
@@ -168,6 +183,7 @@ class Intake:
             "action": event.action,
             "timestamp": time,
             "dwell": event.dwell,
+            "value": event.value,
         }
 
     def _present(self, experiment: Experiment, request: ShowRequest) -> dict[str, Sequence[Document]]:
@@ -189,14 +205,20 @@ class Intake:
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return one event for two of the same position and action, as the store merges them."""
-    dwells = [row["dwell"] for row in (one, other) if row["dwell"] is not None]
-    return {**one, "timestamp": min(one["timestamp"], other["timestamp"]), "dwell": max(dwells, default=None)}
+    merged = {**one, "timestamp": min(one["timestamp"], other["timestamp"])}
+    for name in ("dwell", "value"):
+        merged[name] = max((row[name] for row in (one, other) if row[name] is not None), default=None)
+    return merged
 
 
 def _control_list(
     experiment: Experiment, present: dict[str, Sequence[Document]], request: ShowRequest, size: int
 ) -> tuple[Document, ...]:
-    """Return the control's list; that of the first ranker that answered if the control failed."""
+    """Return the control's list with pins; that of the first ranker that answered if the control failed."""
+    return tuple(with_pins(_instead(experiment, present), request.pinned or {}, size))
+
+
+def _instead(experiment: Experiment, present: dict[str, Sequence[Document]]) -> Sequence[Document]:
+    """Return the control's ranking, or the first of those that answered, or nothing."""
     control = present.get(experiment.definition.control)
-    ranking = control if control is not None else next(iter(present.values()), ())
-    return tuple(with_pins(ranking, request.pinned or {}, size))
+    return control if control is not None else next(iter(present.values()), ())

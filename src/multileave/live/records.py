@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, StrictInt, StrictStr, Wit
 
 from multileave.live.actor import ActorKind
 from multileave.live.definition import DAY, MOST_RANKERS, MOST_SHOWN, Name
+from multileave.log.reader import LARGEST_VALUE
 
 LEAST, MOST = -(2**63), 2**63 - 1  # integers that databases and other languages can hold
 LONGEST_SEGMENT = 64
@@ -97,7 +98,8 @@ EVENT = {"id": "e-1", "impression": "MTc...", "document": "d3", "action": "click
 class Event:
     """What a user did with a shown document, identified by its id or its position.
 
-    An action on a document is counted once. Of several reports, the earliest time and the longest dwell are kept.
+    An action on a document is counted once. Of several reports, the earliest time, the longest dwell and the largest
+    value are kept.
     """
 
     __pydantic_config__ = request_config(EVENT)
@@ -115,6 +117,10 @@ class Event:
     dwell: Annotated[
         Annotated[float, Field(ge=0, le=366 * DAY)] | None,
         Field(description="Seconds that the user spent on the document."),
+    ] = None
+    value: Annotated[
+        Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)] | None,
+        Field(description="What it is worth, such as the price of what was bought; for the A/B test between arms."),
     ] = None
 
 
@@ -244,6 +250,7 @@ class RecentImpression:
     shown: int
     clicks: int
     missing: Annotated[tuple[str, ...], Field(description="Rankers that returned nothing.")]
+    arm: Annotated[str | None, Field(description="The ranker whose own page it is; null if it compares rankers.")]
 
 
 @dataclass(frozen=True)
@@ -281,6 +288,7 @@ class ImpressionDetail:
     method: str
     rankers: tuple[str, ...]
     missing: tuple[str, ...]
+    arm: Annotated[str | None, Field(description="The ranker whose own page it is; null if it compares rankers.")]
     documents: tuple[DocumentDetail, ...]
     preferences: Annotated[
         tuple[tuple[float, ...], ...] | None,

@@ -8,11 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from multileave.live.aggregation import rules_of
+from multileave.live.arms import SumsByAction
 from multileave.live.experiment import Experiment
 from multileave.live.records import History, Look, LookPair, Traffic
 from multileave.live.store.times import from_micros
+from multileave.stats.arms import Agreement, ArmVerdict
+from multileave.stats.arms.judging import agreements, judge_arms
 from multileave.stats.health import Health
 from multileave.stats.tally.grouped_tally import GroupedTally
+from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
 
@@ -21,7 +25,8 @@ class Report:
     """What an experiment says about one action.
 
     as_of: all impressions before this time, with their events, are counted. stale: newer ones are not, since they could
-    not be added now. look: the number of the last scheduled look, and the tallies as they were then.
+    not be added now. look: the number of the last scheduled look, and the tallies as they were then. arm_sums: of its
+    arms, by action.
     """
 
     experiment: Experiment
@@ -30,6 +35,7 @@ class Report:
     as_of: datetime
     stale: bool = False
     look: tuple[int, dict[str, GroupedTally]] = field(default=(0, {}))
+    arm_sums: SumsByAction = field(default_factory=dict)
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -37,6 +43,23 @@ class Report:
         definition, (look, tallies) = self.experiment.definition, self.look
         tally = (tallies if definition.looks else self.tallies).get(self.action)
         return None if tally is None or tally.units < 2 else tally.verdict(rules_of(self.experiment, look))
+
+    @cached_property
+    def arms(self) -> ArmVerdict | None:
+        """The A/B verdict on the action, valid at any time; None without arms, or with too few units in them.
+
+        If the control has an arm, others are compared with it, or else with the first arm.
+        """
+        definition, sums = self.experiment.definition, self.arm_sums.get(self.action, {})
+        control = next((name for name in (definition.control, *sums) if name in sums), None)
+        if control is None or sums[control].units < 2:
+            return None
+        return judge_arms(sums, Rules(definition.confidence, interval="anytime", control=control), self.action)
+
+    @property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """Whether the comparison and the A/B verdict agree about each ranker with an arm."""
+        return () if self.verdict is None or self.arms is None else agreements(self.verdict, self.arms)
 
     @property
     def health(self) -> Health | None:

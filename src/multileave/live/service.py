@@ -11,11 +11,12 @@ from typing import Any
 
 from multileave.live.access import Access
 from multileave.live.aggregation import Aggregator, judge_once
+from multileave.live.arms import load_sums
 from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
 from multileave.live.dropping import drop_losers
 from multileave.live.errors import Conflict, NotFound, Unavailable
-from multileave.live.experiment import Experiment, grow, place
+from multileave.live.experiment import Experiment, grow, place, with_arms
 from multileave.live.export import export_rows
 from multileave.live.impression_details import detail_of, recent_of
 from multileave.live.intake import Intake
@@ -135,20 +136,22 @@ class Service:
             return stored.load(connection, number)
 
     def edit(self, number: int, changes: Mapping[str, Any]) -> Experiment:
-        """Change the settings of a draft, or the share of a running experiment."""
+        """Change the settings of a draft, or the share or the arms of a running experiment."""
 
         def edited(found: Experiment, connection: Connection) -> Experiment:
             if found.status == "draft":
                 return replace(found, definition=found.definition.changed(**changes))
-            fixed = sorted(name for name in changes if name != "share")
+            fixed = sorted(name for name in changes if name not in ("share", "arms"))
             if fixed:
                 raise Conflict(
                     f"{', '.join(fixed)} of experiment {number} cannot be changed: it is {found.status}. Clone it with "
                     "the changes and start the clone."
                 )
             if found.status == "stopped" and changes:
-                raise Conflict(f"Experiment {number} is stopped; its share of the traffic cannot be changed.")
-            return grow(found, changes["share"], self._group(connection, found)) if changes else found
+                raise Conflict(f"Experiment {number} is stopped; its shares of the traffic cannot be changed.")
+            if "share" in changes:
+                found = grow(found, changes["share"], self._group(connection, found))
+            return with_arms(found, changes["arms"]) if "arms" in changes else found
 
         return self._change(number, "edited", edited)
 
@@ -259,9 +262,10 @@ class Service:
         with self._store.read() as connection:
             tallies = self._aggregator.tallies(connection, experiment)
             look = self._aggregator.scheduled(connection, experiment) if experiment.definition.looks else (0, {})
+            arms = load_sums(connection, experiment) if experiment.arm_slices else {}
             oldest = oldest_uncounted(connection, number) if stale else None
         as_of = began if oldest is None else min(oldest, began)
-        return Report(experiment, action, tallies, from_micros(as_of), stale and oldest is not None, look)
+        return Report(experiment, action, tallies, from_micros(as_of), stale and oldest is not None, look, arms)
 
     def _update(self, experiment: Experiment) -> bool:
         """Add what is new of an experiment; return whether that was possible now."""

@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from multileave.errors import ImpressionError
-from multileave.impression import ABSENT, FORMAT_VERSION, Impression
+from multileave.impression import ABSENT, ALONE, FORMAT_VERSION, Impression
 
 MICROSECONDS = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LARGEST_VALUE = 1e9  # of an event, so that those of a page add up to no more than an arm's sums can hold
 LATEST = 2**33  # seconds since 1970; anything later, in the year 2242, is in milliseconds
 
 
@@ -105,7 +106,7 @@ def _read_impression(raw: Any) -> dict[str, Any]:
     note = _list(raw, "note")
     drawn = len(shown) + len(hidden) - len(pinned)
     for name, count, each in (("ranks", len(ranks), len(rankers)), ("note", len(note), 1)):
-        if count and count != drawn * each:
+        if (count or (name == "note" and method == ALONE)) and count != drawn * each:
             raise RowError(f"{name!r} has {count} entries; expected {each} for each of {drawn} documents.")
     return {
         "method": method,
@@ -123,7 +124,7 @@ def _read_impression(raw: Any) -> dict[str, Any]:
 def _read_event(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise RowError(f"A click is {short(raw)}; expected an object.")
-    document, position, action, dwell = (raw.get(name) for name in ("document", "position", "action", "dwell"))
+    document, position, action, dwell, value = map(raw.get, ("document", "position", "action", "dwell", "value"))
     if document is None and position is None:
         raise RowError("A click has neither 'document' nor 'position'; expected one of them.")
     if document is not None and not isinstance(document, str | int | float):
@@ -134,12 +135,17 @@ def _read_event(raw: Any) -> dict[str, Any]:
         raise RowError(f"The 'action' of a click is {short(action)}; expected a name.")
     if dwell is not None and (isinstance(dwell, bool) or not isinstance(dwell, int | float) or abs(dwell) > 1e300):
         raise RowError(f"The 'dwell' of a click is {short(dwell)}; expected seconds.")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise RowError(f"The 'value' of a click is {short(value)}; expected a number.")
+    if value is not None and not abs(value) <= LARGEST_VALUE:
+        raise RowError(f"The 'value' of a click is {short(value)}; expected at most {LARGEST_VALUE:g}.")
     return {
         "document": None if document is None else _text(document),
         "position": position,
         "action": None if action is None else _clean(action),
         "time": read_time(raw.get("timestamp")),
         "dwell": None if dwell is None or math.isnan(dwell) else float(dwell),
+        "value": None if value is None else float(value),
     }
 
 

@@ -47,13 +47,15 @@ IMPRESSIONS = pa.schema(
 """The Arrow schema of impressions."""
 
 # A click without its impression. It needs a document or a position; if both are given, the position
-# counts. dwell: seconds spent on the document. An event without an action is a click.
+# counts. dwell: seconds spent on the document. value: what it is worth, such as the price of what was bought. An event
+# without an action is a click.
 EVENT = [
     pa.field("document", pa.string()),
     pa.field("position", pa.int32()),
     pa.field("action", pa.string()),
     pa.field("timestamp", TIME),
     pa.field("dwell", pa.float64()),
+    pa.field("value", pa.float64()),
 ]
 CLICKS = pa.schema([pa.field("impression_id", pa.string(), nullable=False), *EVENT])
 """The Arrow schema of clicks in separate files."""

@@ -121,11 +121,12 @@ class LogWriter:
         action: str = "click",
         timestamp: datetime | None = None,
         dwell: float | None = None,
+        value: float | None = None,
     ) -> None:
         """Append what a user did with a shown document, given by its id or its position from 0."""
         if document is None and position is None:
             raise DataError("A click has neither a document nor a position. Pass one of them.")
-        event = {"document": document, "position": position, "dwell": dwell}
+        event = {"document": document, "position": position, "dwell": dwell, "value": value}
         self._clicks.append(
             {
                 "impression_id": impression_id,

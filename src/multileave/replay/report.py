@@ -9,9 +9,11 @@ from functools import reduce
 from pathlib import Path
 from typing import IO, Any, Self
 
-from multileave.errors import DataError, TallyError
+from multileave.errors import DataError, TallyError, nearest
 from multileave.log.reader import RowError
+from multileave.replay.arms import ArmComparison, merged_arms
 from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally, Verdict
+from multileave.stats.arms import Agreement
 from multileave.stats.verdict.judging import judge
 from multileave.stats.verdict.segments import NO_SEGMENT
 from multileave.stats.verdict.verdict import DEFAULT
@@ -24,7 +26,7 @@ MOST_CONTENT = 1000
 class Counts:
     """Rows and events of a log, and what became of them.
 
-    rows == inferred + malformed + unknown_versions + filtered + repeated_impressions
+    rows == inferred + in_arms + malformed + unknown_versions + filtered + repeated_impressions
     clicks == counted_clicks + unused_clicks + duplicate_clicks + clicks_not_shown + orphan_clicks
               + malformed_clicks + clicks_of_other_rows
 
@@ -34,10 +36,13 @@ class Counts:
 
     repeated_impressions have the id of an earlier row and are left out; in conflicting_impressions, some of them, the
     content differs from that row's. Rows without_id cannot be recognised if they are repeated.
+
+    in_arms are pages of a single ranker, which compare nothing; units_in_two_arms are left out of the A/B verdict.
     """
 
     rows: int = 0
     inferred: int = 0
+    in_arms: int = 0
     filtered: int = 0
     malformed: int = 0
     unknown_versions: int = 0
@@ -47,6 +52,7 @@ class Counts:
     repeated_impressions: int = 0
     conflicting_impressions: int = 0
     units_over_cap: int = 0
+    units_in_two_arms: int = 0
     clicks: int = 0
     counted_clicks: int = 0
     unused_clicks: int = 0
@@ -63,7 +69,7 @@ class Counts:
         """The counts above 0 of what is wrong with the log; late and unused clicks are not wrong."""
         names = (
             "malformed", "unknown_versions", "lost_parts", "repeated_impressions",
-            "conflicting_impressions", "duplicate_clicks",
+            "conflicting_impressions", "units_in_two_arms", "duplicate_clicks",
             "clicks_not_shown", "orphan_clicks", "malformed_clicks",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
@@ -127,6 +133,7 @@ class Replay:
     """The result of a replay; `str()` summarises it in a few lines.
 
     examples: the first invalid rows, as in the quarantine file. reasons: how many rows by reason.
+    arms: the arms of an A/B test, by action, if the log has any.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -135,6 +142,7 @@ class Replay:
     examples: tuple[dict[str, Any], ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
     quarantine: str | None = None
+    arms: tuple[ArmComparison, ...] = ()
 
     def check_segments(self, column: str | None) -> "Replay":
         """Return the same, or raise an error if no impression has a value in the column of segments."""
@@ -171,16 +179,36 @@ class Replay:
             files=self.files + other.files,
             examples=tuple(examples[:EXAMPLES]),
             reasons=dict(Counter(self.reasons) + Counter(other.reasons)),
+            arms=merged_arms((*self.arms, *other.arms)),
         )
 
     def judged(self, rules: Rules) -> "Replay":
-        """Return the same with verdicts by other rules."""
-        return replace(self, comparisons=tuple(replace(found, rules=rules) for found in self.comparisons))
+        """Return the same with verdicts by other rules; raise an error if no impression has their control."""
+        control, names = rules.control, [name for one in self.comparisons for name in one.tally.rankers]
+        names += [arm for one in self.arms for arm in one.sums]
+        if control is not None and names and control not in names:
+            raise DataError(
+                f"The control is {control!r}; expected one of the rankers in the log, "
+                f"{', '.join(dict.fromkeys(names))}.{nearest(control, names)}"
+            )
+        without = replace(rules, control=None)
+        return replace(
+            self,
+            comparisons=tuple(
+                replace(one, rules=rules if control in one.tally.rankers else without) for one in self.comparisons
+            ),
+            arms=tuple(replace(one, rules=rules) for one in self.arms),
+        )
+
+    def agreements(self, arms: ArmComparison) -> tuple[Agreement, ...]:
+        """Return whether the comparisons of an action and its arms agree."""
+        return arms.agreements(one.verdict for one in self.comparisons if one.action == arms.action)
 
     def ordered(self, actions: tuple[str, ...]) -> "Replay":
         """Return the same with comparisons ordered by method, rankers and position of their action."""
         order = sorted(self.comparisons, key=lambda c: (c.method, c.tally.rankers, actions.index(c.action)))
-        return replace(self, comparisons=tuple(order))
+        arms = sorted(self.arms, key=lambda one: actions.index(one.action))
+        return replace(self, comparisons=tuple(order), arms=tuple(arms))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the tallies as plain values for JSON."""
@@ -202,6 +230,14 @@ class Replay:
                     **({} if by_segment is None else {"segments": by_segment.to_dict()}),
                 }
                 for comparison, verdict, by_segment in ((c, c.verdict, c.verdict_by_segment) for c in self.comparisons)
+            ],
+            "arms": [
+                {
+                    "action": one.action,
+                    "verdict": None if (verdict := one.verdict) is None else verdict.to_dict(),
+                    "agreements": [agreement.to_dict() for agreement in self.agreements(one)],
+                }
+                for one in self.arms
             ],
         }
 
@@ -226,6 +262,7 @@ class Replay:
             f"{c.method}, {c.action}: {c.verdict or f'too few units for a verdict ({c.tally.units})'}"
             for c in self.comparisons
         ]
+        lines += [f"A/B test, {one.action}:\n{one.verdict or 'Too few units for a verdict'}" for one in self.arms]
         return "\n".join(lines or ["No impression of the log can be inferred."])
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from multileave.errors import DataError
 from multileave.log.reader import MICROSECONDS
 from multileave.methods.base import Method, get_method
+from multileave.replay.arms import ArmComparison
+from multileave.replay.inferring.arms import ArmUnits, in_two
 from multileave.replay.inferring.batches import BatchCredits, infer_batch
 from multileave.replay.inferring.events import Actions
 from multileave.replay.inferring.unit_sums import UnitSums
@@ -77,6 +79,7 @@ class Run:
         self.headers = Headers(method, settings.segment)
         self.counts = Counts()
         self._sums: dict[int, UnitSums] = {}
+        self._arms: dict[int, ArmUnits] = {}
 
     def infer(self, loaded: Loaded, find: Callable[[list[BatchCredits]], Any] | None = None) -> list[BatchCredits]:
         """Infer what was loaded; rows that turn out to be invalid are then wrong.
@@ -119,10 +122,15 @@ class Run:
                 counts.without_id += len(units)
                 counts.without_unit += units.null_count
                 self.sums(number).add(units, values)
+            for number, units, pages in credits.arms:
+                counts.in_arms += len(units)
+                counts.without_id += len(units)
+                counts.without_unit += units.null_count
+                self.arm_units(number).add(units, pages)
 
     def restart(self, counts: Counts, mark: Any) -> None:
         """Go back to earlier counts and a mark of the quarantine, without sums."""
-        self.counts, self._sums = counts, {}
+        self.counts, self._sums, self._arms = counts, {}, {}
         self.quarantine.rewind(mark)
 
     def sums(self, number: int) -> UnitSums:
@@ -134,15 +142,19 @@ class Run:
             )
         return self._sums[number]
 
-    def all_sums(self) -> list[tuple[int, UnitSums]]:
-        """Return the sums of all headers with their numbers, in order."""
-        return sorted(self._sums.items())
+    def arm_units(self, number: int) -> ArmUnits:
+        """Return the sums of an arm."""
+        return self._arms.setdefault(number, ArmUnits(len(self.settings.actions.names)))
+
+    def all_sums(self) -> list[tuple[int, UnitSums | ArmUnits]]:
+        """Return the sums of all headers and arms with their numbers, in order."""
+        return sorted([*self._sums.items(), *self._arms.items()], key=lambda one: one[0])
 
     def finish(self, files: int = 0) -> Replay:
         """Return the result."""
         self.counts.count_other_clicks()
         held: dict[tuple[str, frozenset[str], str], Comparison] = {}
-        for number, sums in self.all_sums():
+        for number, sums in sorted(self._sums.items(), key=lambda one: one[0]):
             header = self.headers.known[number]
             for place, action in enumerate(self.settings.actions.names):
                 tally, left_out = sums.tally(place)
@@ -154,4 +166,17 @@ class Run:
                     found = replace(found, tally=Tally(tally.rankers).merge(tally), segments=by_segment)
                 there = held.get(found.key)
                 held[found.key] = found if there is None else there.merge(found)
-        return Replay(tuple(held.values()), self.counts, files, **self.quarantine.results())
+        arms = self._finish_arms()
+        return Replay(tuple(held.values()), self.counts, files, **self.quarantine.results(), arms=arms)
+
+    def _finish_arms(self) -> tuple[ArmComparison, ...]:
+        """Return the sums of all arms, without units that are in more than one: they belong to none."""
+        if not self._arms:
+            return ()
+        shared = in_two(list(self._arms.values()))
+        self.counts.units_in_two_arms += len(shared)
+        arms = {self.headers.arm(number): units for number, units in self._arms.items()}
+        return tuple(
+            ArmComparison(action, {arm: arms[arm].sums(place, shared) for arm in sorted(arms)})
+            for place, action in enumerate(self.settings.actions.names)
+        )

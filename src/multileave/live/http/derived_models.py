@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from multileave.live.definition import Definition
 from multileave.live.experiment import Experiment
 from multileave.stats import Health, Verdict
+from multileave.stats.arms import Agreement, ArmVerdict
 from multileave.stats.records import reported_fields
 from multileave.stats.verdict.interactions import Interaction
 
@@ -46,6 +47,8 @@ def _json_type(hint: Any) -> Any:
 VerdictModel: Any = model_of(Verdict)
 HealthModel: Any = model_of(Health)
 InteractionModel: Any = model_of(Interaction)
+ArmVerdictModel: Any = model_of(ArmVerdict)
+AgreementModel: Any = model_of(Agreement)
 
 STATE = ("number", "version", "parent", "status", "created", "started", "stopped", "drops")
 _settings = get_type_hints(Definition, include_extras=True)

@@ -5,7 +5,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from multileave.live.http.derived_models import ExperimentAnswer, HealthModel, InteractionModel, VerdictModel
+from multileave.live.http.derived_models import (
+    AgreementModel,
+    ArmVerdictModel,
+    ExperimentAnswer,
+    HealthModel,
+    InteractionModel,
+    VerdictModel,
+)
 from multileave.live.records import AuditEntry, Key, Receipt, RecentImpression, Traffic
 from multileave.live.segments import MOST_SEGMENTS, OTHER
 from multileave.live.summary import Summary
@@ -86,6 +93,22 @@ class HealthAnswer(BaseModel):
     experiment: int
     health: Annotated[HealthModel | None, Field(description=TOO_FEW)]
     traffic: Traffic
+    as_of: AsOf
+    stale: Stale
+
+
+class ArmsAnswer(BaseModel):
+    """What the arms of an experiment say, as an A/B test, beside its comparison."""
+
+    experiment: int
+    action: str
+    verdict: Annotated[
+        ArmVerdictModel | None,
+        Field(description="Null without arms, and with fewer than two units in the arm that others are compared with."),
+    ]
+    agreements: Annotated[
+        list[AgreementModel], Field(description="Whether the comparison and the arms agree about each ranker.")
+    ]
     as_of: AsOf
     stale: Stale
 

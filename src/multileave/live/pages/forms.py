@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from multileave.live.definition import FIELDSETS, Definition, Input
 from multileave.live.errors import Invalid
@@ -14,7 +14,10 @@ METHOD, PARAMETERS = "method", "parameters"  # the one setting with two fields
 
 @dataclass(frozen=True)
 class FormField:
-    """A field of the form. kind: text, lines, counts (lines of numbers), whole, decimal, tick or method."""
+    """A field of the form.
+
+    kind: text, lines, counts (lines of numbers), shares (lines of names and numbers), whole, decimal, tick or method.
+    """
 
     name: str
     kind: str
@@ -29,6 +32,8 @@ class FormField:
             return "yes" if value else ""
         if isinstance(value, tuple):
             return "\n".join(map(str, value))
+        if isinstance(value, dict):
+            return "\n".join(f"{name}: {self.text(share)}" for name, share in value.items())
         if isinstance(value, int | float):
             return f"{value * self.input.factor:.10g}"
         return value or ""
@@ -39,12 +44,23 @@ class FormField:
             return bool(text)
         if self.optional and not text:
             return None
-        if self.kind in ("lines", "counts"):
+        if self.kind in ("lines", "counts", "shares"):
             lines = [line.strip() for line in text.splitlines() if line.strip()]
+            if self.kind == "shares":
+                return self._shares(lines)
             return [whole_of(line) for line in lines] if self.kind == "counts" else lines
         if self.kind == "whole":
             return whole_of(text)
         return number_of(self.name, text) / self.input.factor if self.kind == "decimal" else text
+
+    def _shares(self, lines: list[str]) -> dict[str, float]:
+        found = {}
+        for line in lines:
+            name, _, share = line.rpartition(":")
+            if not name.strip() or name.strip() in found:
+                raise Invalid(f"{self.name} has the line {line[:100]!r}; expected one per ranker, such as bm25: 10.")
+            found[name.strip()] = number_of(self.name, share.strip()) / self.input.factor
+        return found
 
 
 def _form_fields() -> dict[str, FormField]:
@@ -57,13 +73,14 @@ def _form_fields() -> dict[str, FormField]:
         kind = kinds.get(types[field.name]) or (
             ("counts" if plain is int else "lines") if Ellipsis in arguments else kinds.get(plain, "text")
         )
+        kind = "shares" if get_origin(types[field.name]) is dict else kind
         form_input = next(extra for extra in hints[field.name].__metadata__ if isinstance(extra, Input))
         found[field.name] = FormField(
             field.name,
             METHOD if field.name == METHOD else kind,
             form_input,
             form_input.hint or Definition.__pydantic_fields__[field.name].description or "",  # type: ignore[attr-defined]
-            required=field.default is MISSING,
+            required=field.default is MISSING and field.default_factory is MISSING,
             optional=type(None) in arguments,
         )
     return found

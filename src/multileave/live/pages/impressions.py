@@ -5,6 +5,8 @@ from multileave.live.records import ImpressionDetail
 
 def preference_sentence(detail: ImpressionDetail) -> str:
     """Return which rankers an impression prefers."""
+    if detail.arm is not None:
+        return f"A page of {detail.arm} alone, for the A/B test. It compares nothing."
     if detail.preferences is None:
         return "Nothing can be inferred from this impression."
     totals = [sum(row) for row in detail.preferences]

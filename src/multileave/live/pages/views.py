@@ -16,6 +16,7 @@ from multileave.live.definition import Definition
 from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import STATUSES, Experiment
 from multileave.live.pages import forms, pairs
+from multileave.live.pages.arm_table import arm_table
 from multileave.live.pages.experiment_list import PAGE, RESULTS, Filters, rows_of
 from multileave.live.pages.forecast import forecast, new_units_per_day, schedule
 from multileave.live.pages.health_figures import balances_of, figures_of
@@ -292,6 +293,7 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         "share": forms.texts_of(definition)["share"],
         "drawn": (),
         "rates": None,
+        "arms": arm_table(report),
     }
     if verdict is not None:
         drawn = pairs.drawn_rankers(verdict, definition.control, most or pairs.MOST_DRAWN)

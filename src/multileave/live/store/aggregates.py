@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from multileave.live.store.database import Store
-from multileave.live.store.tables import DIRTY, impressions, ledgers, looks, summaries, units
+from multileave.live.store.tables import DIRTY, arm_units, impressions, ledgers, looks, summaries, units
 from multileave.live.summary import Summary
 
 
@@ -80,7 +80,38 @@ def save_units(store: Store, connection: Connection, experiment: int, changed: M
 
 def delete_unit(connection: Connection, experiment: int, unit: str) -> None:
     """Delete the sums of a unit."""
-    connection.execute(sa.delete(units).where(units.c.experiment == experiment, units.c.unit == unit))
+    for table in (units, arm_units):
+        connection.execute(sa.delete(table).where(table.c.experiment == experiment, table.c.unit == unit))
+
+
+def load_arms(connection: Connection, experiment: int) -> str | None:
+    """Return the sums of all arms as JSON, None if there are none yet."""
+    query = sa.select(ledgers.c.arms).where(ledgers.c.experiment == experiment)
+    return connection.execute(query).scalar_one_or_none()
+
+
+def save_arms(connection: Connection, experiment: int, state: str) -> None:
+    """Store the sums of all arms."""
+    connection.execute(sa.update(ledgers).where(ledgers.c.experiment == experiment).values(arms=state))
+
+
+def load_arm_units(connection: Connection, experiment: int, wanted: Iterable[str]) -> dict[tuple[str, str], bytes]:
+    """Return the sums of some units, by arm and unit."""
+    query = sa.select(arm_units.c.arm, arm_units.c.unit, arm_units.c.sums).where(
+        arm_units.c.experiment == experiment, arm_units.c.unit.in_(sorted(set(wanted)))
+    )
+    return {(row.arm, row.unit): row.sums for row in connection.execute(query)}
+
+
+def save_arm_units(
+    store: Store, connection: Connection, experiment: int, changed: Mapping[tuple[str, str], bytes]
+) -> None:
+    """Store the sums of some units, by arm and unit."""
+    rows = [{"experiment": experiment, "arm": arm, "unit": unit, "sums": sums} for (arm, unit), sums in changed.items()]
+    if rows:
+        insert = store.insert(arm_units)
+        keys = ["experiment", "unit", "arm"]
+        connection.execute(insert.on_conflict_do_update(index_elements=keys, set_={"sums": insert.excluded.sums}), rows)
 
 
 def mark_counted(connection: Connection, counted: Sequence[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from multileave.assignment import ArmSlice
 from multileave.live.definition import Definition
 from multileave.live.errors import NotFound
 from multileave.live.experiment import Drop, Experiment
@@ -85,6 +86,7 @@ def update(connection: Connection, changed: Experiment) -> None:
             started=_stored(changed.started),
             stopped=_stored(changed.stopped),
             drops=json.dumps([asdict(drop) | {"at": micros(drop.at)} for drop in changed.drops]),
+            arm_slices=json.dumps([asdict(one) for one in changed.arm_slices]) if changed.arm_slices else None,
         )
     )
 
@@ -106,6 +108,7 @@ def _experiment(row: Any) -> Experiment:
         None if row.started is None else from_micros(row.started),
         None if row.stopped is None else from_micros(row.stopped),
         tuple(Drop(**{**drop, "at": from_micros(drop["at"])}) for drop in json.loads(row.drops or "[]")),
+        tuple(ArmSlice(**one) for one in json.loads(row.arm_slices or "[]")),
     )
 
 

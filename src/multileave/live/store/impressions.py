@@ -14,7 +14,9 @@ MOST_KEYS = 500  # in one statement; databases limit its parameters
 Row = Any  # a row of the table, by the names of its columns
 EventKey = tuple[bytes, int, str]  # impression, position and action
 KEPT = impressions.c.unit != ""  # not emptied by `delete_expired`
-COUNTED = sa.and_(impressions.c.counted_delivered > 0, impressions.c.payload != "")  # in the tallies, and kept
+COUNTED = sa.and_(  # in the tallies, and kept
+    impressions.c.counted_delivered > 0, impressions.c.payload != "", impressions.c.arm.is_(None)
+)
 
 
 class _Current(NamedTuple):
@@ -37,13 +39,15 @@ class ImpressionWriter:
         self._insert_events = insert.on_conflict_do_nothing().returning(*key)
         sent, longer = insert.excluded, insert.excluded.dwell > sa.func.coalesce(events.c.dwell, -1.0)
         earlier = sent.timestamp < events.c.timestamp
+        larger = sa.and_(sent.value.is_not(None), sa.or_(events.c.value.is_(None), sent.value > events.c.value))
         self._merge_events = insert.on_conflict_do_update(
             index_elements=key,
             set_={
                 "timestamp": sa.case((earlier, sent.timestamp), else_=events.c.timestamp),
                 "dwell": sa.case((longer, sent.dwell), else_=events.c.dwell),
+                "value": sa.case((larger, sent.value), else_=events.c.value),
             },
-            where=longer | earlier,
+            where=longer | earlier | larger,
         ).returning(*key)
 
     def insert(
@@ -128,7 +132,7 @@ class ImpressionWriter:
         return found
 
     def insert_events(self, connection: Connection, rows: Mapping[EventKey, dict[str, Any]]) -> set[EventKey]:
-        """Insert events, or merge them with what is there: the earliest time, the longest dwell. Return the new ones.
+        """Insert events, or merge them with what is there, as `Event` says. Return the new ones.
 
         The result does not depend on the order of events, nor on how often each is sent.
         """
@@ -205,7 +209,7 @@ def delete_expired(connection: Connection, experiment: int, before: int, limit: 
     query = sa.select(impressions.c.id, impressions.c.unit).where(old, over | KEPT).limit(limit)
     rows = connection.execute(query).all()
     empty: dict[str, Any] = {
-        "unit": "", "query": None, "payload": "", "missing": None, "counted": None, "segment": None,
+        "unit": "", "query": None, "payload": "", "missing": None, "counted": None, "segment": None, "arm": None,
     }  # fmt: skip
     for some in _batches([row.id for row in rows]):
         # Again with the condition: another process may have repeated the impression since it was read.

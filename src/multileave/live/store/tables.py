@@ -1,9 +1,9 @@
 """The tables of the store; `migrations/` creates them and brings older databases up to date.
 
 An impression is `dirty` from when it is recorded or gets a new event until it has been added to the sums of its unit
-and to the tallies; `counted` is what it contributed, so that it can be taken out again. Only `live.aggregation` writes
-units, ledgers and summaries. An impression whose `unit` is empty is past its retention: all it had is deleted, and it
-stays only to know the latest of its repetitions, for as long as that is kept.
+and to the tallies; `counted` is what it contributed, so that it can be taken out again. Only `live.aggregation` and
+`live.arms` write units, ledgers and summaries. An impression whose `unit` is empty is past its retention: all it had is
+deleted, and it stays only to know the latest of its repetitions, for as long as that is kept.
 """
 
 from sqlalchemy import (
@@ -43,6 +43,7 @@ experiments = Table(
     Column("started", BigInteger),
     Column("stopped", BigInteger),
     Column("drops", Text),  # JSON of the rankers that were dropped; null: none
+    Column("arm_slices", Text),  # JSON of the slices that arms own; null: none
 )
 
 impressions = Table(
@@ -62,6 +63,7 @@ impressions = Table(
     Column("counted_delivered", Integer, nullable=False, server_default=text("0")),  # 0: not counted yet
     Column("counted", LargeBinary),
     Column("segment", Text),  # of the first request
+    Column("arm", Text),  # the ranker whose own page it is; null: it compares rankers
 )
 Index(
     "ix_impressions_dirty",
@@ -82,6 +84,7 @@ events = Table(
     Column("action", Text, primary_key=True),
     Column("timestamp", BigInteger, nullable=False),  # the earliest that was reported
     Column("dwell", Float),  # the longest that was reported
+    Column("value", Float),  # the largest that was reported
     sqlite_with_rowid=False,
 )
 
@@ -95,11 +98,22 @@ units = Table(
     sqlite_with_rowid=False,
 )
 
+arm_units = Table(
+    "arm_units",
+    metadata,
+    Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True),
+    Column("unit", Text, primary_key=True),
+    Column("arm", Text, primary_key=True),
+    Column("sums", LargeBinary, nullable=False),  # float64 (actions, metrics + 1): metrics, then impressions
+    sqlite_with_rowid=False,
+)
+
 ledgers = Table(
     "ledgers",
     metadata,
     Column("experiment", Integer, ForeignKey("experiments.number"), primary_key=True, autoincrement=False),
     Column("state", Text, nullable=False),  # JSON, a tally for each action
+    Column("arms", Text),  # JSON, sums for each arm and action; null: none
 )
 
 summaries = Table(

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from multileave.log.reader import RowError
 from multileave.outcome import TOLERANCE, Floats
+from multileave.replay.inferring.arms import ArmPages, read_pages
 from multileave.replay.inferring.checking import REASONS
-from multileave.replay.inferring.credit import EVENTS, Credits, credit_batch
-from multileave.replay.inferring.events import Actions, Array, read_events
+from multileave.replay.inferring.credit import Credits, credit_batch
+from multileave.replay.inferring.events import EVENTS, Actions, Array, read_events
 from multileave.replay.inferring.row_keys import row_keys
 from multileave.replay.reading.comparisons import Header, Headers
 from multileave.stats.intervals.moments import differences, pair_positions
@@ -27,11 +28,13 @@ class BatchCredits:
     """The credits of a batch.
 
     groups: for each header its number, and the units and credits of its valid rows. wrong: the other rows.
+    arms: for each arm its number, and the units and metrics of its valid rows.
     keys: of the valid rows that have an id, see `row_keys`.
     events: how many there are; outcomes: int64, what became of them, by `EVENTS`; late, undated: of the unused.
     """
 
     groups: list[tuple[int, pa.StringArray, Credits]] = field(default_factory=list)
+    arms: list[tuple[int, pa.StringArray, ArmPages]] = field(default_factory=list)
     wrong: list[tuple[int, RowError]] = field(default_factory=list)
     keys: Any = None
     events: int = 0
@@ -48,7 +51,11 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions, *, se
     numbers, units = batch.column("header").to_numpy(), batch.column("unit")
     wrong = np.zeros(len(batch), dtype=bool)
     for number, rows in _rows_by_header(batch, numbers, headers):
-        credits = credit_batch(batch, rows, headers.known[number], events, actions)
+        credits: Credits | ArmPages
+        if number < 0:
+            credits = read_pages(batch, rows, events, actions)
+        else:
+            credits = credit_batch(batch, rows, headers.known[number], events, actions)
         found.outcomes += credits.events
         valid = credits.reasons == 0
         if not valid.all():
@@ -57,6 +64,9 @@ def infer_batch(batch: pa.RecordBatch, headers: Headers, actions: Actions, *, se
             for place in np.flatnonzero(~valid).tolist():
                 found.wrong.append((int(where[rows[place]]), RowError(REASONS[credits.reasons[place]])))
             rows, credits = rows[valid], credits.some(valid)
+        if isinstance(credits, ArmPages):
+            found.arms.append((number, units.take(pa.array(rows)), credits))
+            continue
         rankers = len(headers.known[number].rankers)
         absent = _find_absent(batch, rows, rankers)
         if absent.any():
@@ -75,7 +85,7 @@ def _rows_by_header(batch: pa.RecordBatch, numbers: Array, headers: Headers) -> 
     """Yield the rows of each header; if there are segments, of each header in each segment."""
     for number in np.unique(numbers).tolist():
         rows = np.flatnonzero(numbers == number)
-        if headers.segment is None:
+        if headers.segment is None or number < 0:
             yield number, rows
             continue
         coded = batch.column("segment").take(pa.array(rows)).dictionary_encode(null_encoding="encode")

@@ -13,7 +13,6 @@ import pyarrow as pa
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.replay.inferring.events import Array
-from multileave.replay.reading.comparisons import Header
 
 MOST_DRAWN = 10_000
 
@@ -70,9 +69,9 @@ class CheckedRows:
         return self.rows, self.starts, self.ranks, self.drawn, self.visible, self.reasons
 
 
-def check_batch(batch: pa.RecordBatch, rows: Array, header: Header) -> CheckedRows:
-    """Check the rows of a batch (int64 positions) that share a header."""
-    rankers, count = len(header.rankers), len(rows)
+def check_batch(batch: pa.RecordBatch, rows: Array, rankers: int, reads: tuple[int, int]) -> CheckedRows:
+    """Check the rows of a batch (int64 positions) that share a header. reads: whether ranks and notes are needed."""
+    count = len(rows)
     lengths, note, pinned, stat, flat = (
         _flat(batch.column(name)) for name in ("lengths", "note", "pinned", "stat", "ranks")
     )
@@ -84,7 +83,6 @@ def check_batch(batch: pa.RecordBatch, rows: Array, header: Header) -> CheckedRo
         np.zeros(count, dtype=np.int32),
         np.zeros(count, dtype=np.uint8),
     )  # fmt: skip
-    reads = (int(header.method.keeps_ranks), int(header.method.keeps_note))
     check_rows(found.pages, found.k, lengths, note, pinned, flat, reads, np.empty(rankers, dtype=np.uint64))
     return found
 
@@ -95,7 +93,7 @@ def _flat(lists: pa.ListArray) -> Lists:
 
 @kernel
 def check_rows(pages, k, lengths, note, pinned, flat, reads, seen):  # type: ignore[no-untyped-def]
-    """Fill in `CheckedRows`. reads: whether the method reads ranks and notes; seen: uint64 (R,), scratch."""
+    """Fill in `CheckedRows`. reads: whether ranks and notes are needed; seen: uint64 (R,), scratch."""
     rows, starts, ranks, drawn, visible, reasons = pages
     rankers = ranks.shape[1]
     for place in range(len(rows)):

@@ -12,15 +12,13 @@ import pyarrow as pa
 from multileave.kernels import kernel
 from multileave.outcome import ADDING, Floats
 from multileave.replay.inferring.checking import NOT_FINITE, CheckedRows, check_batch
-from multileave.replay.inferring.events import FEW, Actions, Array, Events, mark_clicks
+from multileave.replay.inferring.events import EVENTS, Actions, Array, Events, count_events, mark_clicks
 from multileave.replay.inferring.examining import examine_batch
 from multileave.replay.inferring.rates import BatchRates, rate_batch
 from multileave.replay.reading.comparisons import Header
 from multileave.stats.tally.health_counts import HealthCounts
 
 LARGEST = 1e40  # of a credit, as in a tally
-
-EVENTS = ("not_shown", "duplicate", "unused", "counted")  # what becomes of an event, in `Credits.events`
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +45,18 @@ class Credits:
 
 def credit_batch(batch: pa.RecordBatch, rows: Array, header: Header, events: Events, actions: Actions) -> Credits:
     """Infer the rows of a batch (int64 positions) that share a header."""
-    checked = check_batch(batch, rows, header)
-    values, clicks, counts = _credit(checked, header, events, len(actions.names))
+    reads = (int(header.method.keeps_ranks), int(header.method.keeps_note))
+    checked = check_batch(batch, rows, len(header.rankers), reads)
+    values, clicks, counts = _credit(checked, header, events, len(actions.names), reads)
     # Both leave out rows whose credits are not finite, which is known only now.
     rates = rate_batch(checked, header, events, actions, clicks)
     health = examine_batch(checked, header, batch.column("unit"), whole_pages=actions.whole_pages)
     return Credits(values, clicks, checked.reasons, counts, health, rates)
 
 
-def _credit(checked: CheckedRows, header: Header, events: Events, actions: int) -> tuple[Floats, Array, Array]:
+def _credit(
+    checked: CheckedRows, header: Header, events: Events, actions: int, reads: tuple[int, int]
+) -> tuple[Floats, Array, Array]:
     """Return the credits and clicks of rows, and what became of their events, as in `Credits`."""
     method, rankers, count = header.method, len(header.rankers), len(checked.rows)
     matrix = method.outcome == "matrix"
@@ -75,7 +76,7 @@ def _credit(checked: CheckedRows, header: Header, events: Events, actions: int) 
         checked.note,
         checked.pinned,
         events.arrays,
-        (int(method.keeps_ranks), int(method.keeps_note)),
+        reads,
         method.parameters,
         (np.empty(most, dtype=np.uint8), np.zeros((1 if credits else rankers, rankers))),
         values if matrix else values[0],
@@ -93,33 +94,6 @@ def credit(*arguments: Any) -> None:
 
 def add(*arguments: Any) -> None:
     """Placeholder for the kernel that adds up credits, which is bound into `credit_rows`."""
-
-
-@kernel
-def count_events(events, row, page, counts):  # type: ignore[no-untyped-def]
-    """Count what becomes of a row's events; return the actions of those that count, as bits."""
-    offsets, positions, masks, codes, times, repeats = events
-    first, last = offsets[row], offsets[row + 1]
-    used = np.uint32(0)
-    for event in range(first, last):
-        again = repeats[event] != 0
-        if last - first <= FEW:
-            for before in range(first, event):
-                again = again or (
-                    positions[before] == positions[event]
-                    and codes[before] == codes[event]
-                    and times[before] == times[event]
-                )
-        if positions[event] < 0 or positions[event] >= page:
-            counts[0] += 1
-        elif again:
-            counts[1] += 1
-        elif masks[event] == 0:
-            counts[2] += 1
-        else:
-            counts[3] += 1
-            used |= masks[event]
-    return used
 
 
 @kernel

@@ -10,6 +10,7 @@ from multileave.kernels import kernel
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+EVENTS = ("not_shown", "duplicate", "unused", "counted")  # what becomes of an event
 FEW = 32  # events of a row that are compared with each other to find duplicates; more are sorted
 
 
@@ -41,6 +42,7 @@ class Events:
     codes: Array  # int32, the action, to find duplicates
     times: Array  # int64, -2**62 if unknown
     again: Array  # uint8, whether it is a duplicate; set for rows of more than FEW
+    values: Array  # float64, what it is worth, NaN if unknown
     late: int
     undated: int
 
@@ -57,7 +59,7 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
     first, last = int(offsets[0]), int(offsets[-1])
     events = lists.values.slice(first, last - first)
     offsets = offsets - np.int32(first)
-    document, position, action, time, dwell = (events.field(x) for x in range(5))
+    document, position, action, time, dwell, value = (events.field(x) for x in range(6))
     given = position.fill_null(0).to_numpy(zero_copy_only=False)
     positions = np.where(given < 0, np.int32(-2), given)
     if position.null_count:
@@ -88,7 +90,9 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
         after = known & (times - np.where(known, start, times) > actions.window)
         late, undated = int(after.sum()), int((~known).sum())
         masks[after | ~known] = 0
-    return Events(offsets, positions, masks, codes, times, _repeats(offsets, positions, codes, times), late, undated)
+    values = value.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    again = _repeats(offsets, positions, codes, times)
+    return Events(offsets, positions, masks, codes, times, again, values, late, undated)
 
 
 def _repeats(offsets: Array, positions: Array, codes: Array, times: Array) -> Array:
@@ -115,6 +119,33 @@ def strings(strings: pa.StringArray) -> tuple[Array, Array]:
         return np.zeros(len(strings) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
     where = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + len(strings) + 1]
     return where, np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
+
+
+@kernel
+def count_events(events, row, page, counts):  # type: ignore[no-untyped-def]
+    """Count what becomes of a row's events; return the actions of those that count, as bits."""
+    offsets, positions, masks, codes, times, repeats = events
+    first, last = offsets[row], offsets[row + 1]
+    used = np.uint32(0)
+    for event in range(first, last):
+        again = repeats[event] != 0
+        if last - first <= FEW:
+            for before in range(first, event):
+                again = again or (
+                    positions[before] == positions[event]
+                    and codes[before] == codes[event]
+                    and times[before] == times[event]
+                )
+        if positions[event] < 0 or positions[event] >= page:
+            counts[0] += 1
+        elif again:
+            counts[1] += 1
+        elif masks[event] == 0:
+            counts[2] += 1
+        else:
+            counts[3] += 1
+            used |= masks[event]
+    return used
 
 
 @kernel

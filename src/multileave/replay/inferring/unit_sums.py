@@ -1,7 +1,6 @@
 """Sums by unit: what the impressions of each unit add up to, by action, and the tallies made of them.
 
-Ids are numbered by Arrow's dictionary encoding. As that hashes all known ids again, rows wait until there are enough of
-them to be worth it. A unit costs its id, 8 bytes of sums per ranker and action, and about 30 more.
+A unit costs its id, 8 bytes of sums per ranker and action, and about 30 more.
 """
 
 from collections.abc import Sequence
@@ -14,14 +13,13 @@ from multileave.kernels import kernel
 from multileave.outcome import TOLERANCE, Floats
 from multileave.replay.inferring.credit import Credits
 from multileave.replay.inferring.rates import RatesByUnit
+from multileave.replay.inferring.unit_ids import UnitIds, with_room
 from multileave.stats import Tally
 from multileave.stats.tally.few_sums import MOST
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.units import PackedIds
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-
-FEWEST_WAITING = 1 << 17  # rows
 
 
 class UnitSums:
@@ -60,7 +58,7 @@ class UnitSums:
         if len(units):
             self._waiting.append((units, credits))
             self._waiting_rows += len(units)
-        if self._waiting_rows > max(FEWEST_WAITING, len(self._ids) // 4):
+        if self._ids.are_worth(self._waiting_rows):
             self._add_waiting()
 
     def add_units(self, units: pa.StringArray, counts: Array, sums: Floats) -> None:
@@ -137,10 +135,10 @@ class UnitSums:
 
     def _units(self) -> tuple[pa.StringArray, Array, Floats]:
         self._add_waiting()
-        return self._ids, self._counts[: len(self._ids)], self._sums[: len(self._ids)]
+        return self._ids.known, self._counts[: len(self._ids)], self._sums[: len(self._ids)]
 
     def _forget(self) -> None:
-        self._ids = pa.array([], pa.large_string())
+        self._ids = UnitIds()
         self._waiting: list[tuple[pa.StringArray, Credits]] = []
         self._waiting_rows = 0
         self._counts = np.zeros(0, dtype=np.int64)
@@ -161,28 +159,11 @@ class UnitSums:
 
     def _number(self, arrays: Sequence[pa.StringArray]) -> list[Array]:
         """Return the number of each id, -1 for null, and make room for the sums of new ones."""
-        if not arrays:
-            return []
-        known = len(self._ids)
-        ids = pa.chunked_array([self._ids, *(units.cast(pa.large_string()) for units in arrays)])
-        coded = ids.dictionary_encode().chunks
-        self._ids = coded[0].dictionary
-        numbers = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in coded])[known:]
-        del ids, coded
-        pa.default_memory_pool().release_unused()  # what the hash table took
+        numbers = self._ids.number(arrays)
         self._counts, self._sums, self._rates.rows = (
-            _with_room(array, len(self._ids)) for array in (self._counts, self._sums, self._rates.rows)
+            with_room(array, len(self._ids)) for array in (self._counts, self._sums, self._rates.rows)
         )
-        return np.split(numbers, np.cumsum([len(units) for units in arrays])[:-1])
-
-
-def _with_room(array: Array, size: int) -> Array:
-    if len(array) >= size:
-        return array
-    # Pages of zeros that are not touched cost nothing.
-    grown = np.zeros((size + size // 4, *array.shape[1:]), dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown
+        return numbers
 
 
 def _packed(ids: pa.StringArray) -> PackedIds:

@@ -1,9 +1,10 @@
-"""Headers: the methods and rankers of a log, each combination numbered once."""
+"""Headers: the methods and rankers of a log, each combination numbered once; arms have numbers below 0."""
 
 import threading
 from dataclasses import dataclass, replace
 
 from multileave.errors import DataError, MultileaveError
+from multileave.impression import ALONE
 from multileave.log.reader import RowError, short
 from multileave.methods.base import Method, get_method, reader_of
 from multileave.stats.verdict.segments import NO_SEGMENT
@@ -36,9 +37,10 @@ class Headers:
         self._numbers: dict[tuple[str, tuple[str, ...]], int | RowError] = {}
         self._lock = threading.Lock()
         self.known: list[Header] = []
+        self._arms: list[str] = []
 
     def number(self, method: str, rankers: tuple[str, ...]) -> int:
-        """Return the number of a method and rankers, or raise `RowError` if they are invalid."""
+        """Return the number of a method and rankers, below 0 for an arm, or raise `RowError` if they are invalid."""
         found = self._numbers.get((method, rankers))
         if found is None:
             with self._lock:
@@ -51,7 +53,25 @@ class Headers:
             raise RowError(found.reason)
         return found
 
+    def arm(self, number: int) -> str:
+        """Return the arm with a number below 0."""
+        return self._arms[-1 - number]
+
+    def spelled(self, number: int) -> tuple[str, tuple[str, ...], bool, str | None]:
+        """Return the method, the rankers, whether preferences are kept by pair, and the segment of a number."""
+        if number < 0:
+            return ALONE, (self.arm(number),), False, None
+        header = self.known[number]
+        return str(header.method), header.rankers, header.by_pair, header.segment
+
     def _read(self, method: str, rankers: tuple[str, ...]) -> int | RowError:
+        if method == ALONE and len(rankers) == 1:
+            try:
+                rankers[0].encode()
+            except UnicodeEncodeError as error:
+                return RowError(str(error)[:300])
+            self._arms.append(rankers[0])
+            return -len(self._arms)
         if len(rankers) < 2 or len(set(rankers)) < len(rankers):
             return RowError(f"'rankers' is {short(rankers)}; expected two or more different names.")
         try:

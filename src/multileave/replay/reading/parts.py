@@ -327,7 +327,7 @@ def _columns(file: pq.ParquetFile, part: Part, wants: Wants, segment: str | None
     if "clicks" in names and not wants.separate:
         held = file.read_row_group(part.row_group, columns=[events.get("position", "clicks")], use_threads=False)
         documents = any(lacks_positions(chunk) for chunk in held.column(0).chunks)
-        fields = ["position", "action", "timestamp", *(["dwell"] if wants.dwell else [])]
+        fields = ["position", "action", "timestamp", "value", *(["dwell"] if wants.dwell else [])]
         chosen = [events[name] for name in (*fields, *(["document"] if documents else [])) if name in events]
         wanted.extend(chosen or ["clicks"])
     if documents:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multileave.impression import FORMAT_VERSION
-from multileave.log.reader import RowError, read_click, read_name, read_row
+from multileave.log.reader import LARGEST_VALUE, RowError, read_click, read_name, read_row
 from multileave.log.schema import EVENT, TIME
 from multileave.replay.reading.comparisons import Headers
 
@@ -289,5 +289,10 @@ def _event_columns(raw: pa.RecordBatch) -> list[pa.Array]:
     events = [column.cast(field.type) for column, field in zip(events, EVENT_FIELDS, strict=True)]
     document, position = events[0], events[1]
     if position.null_count and document.null_count and pc.and_(position.is_null(), document.is_null()).true_count:
+        raise DoesNotFit
+    if (
+        events[-1].null_count < len(events[-1])
+        and not (np.abs(events[-1].drop_null().to_numpy()) <= LARGEST_VALUE).all()
+    ):
         raise DoesNotFit
     return events

@@ -118,10 +118,14 @@ def merge_units(job: Job, batches: Batches) -> Iterator[pa.RecordBatch]:
             some = batch.filter(pc.equal(batch.column("key"), key))
             method, rankers, by_pair, segment = json.loads(key.as_py())
             number = run.headers.number(method, tuple(rankers))
+            flat = some.column("sums").flatten().to_numpy()
+            counts = some.column("impressions").to_numpy()
+            if number < 0:
+                run.arm_units(number).add_units(some.column("unit"), counts, flat)
+                continue
             number = number if segment is None else run.headers.of_segment(number, segment)
             sums = run.sums(run.headers.by_pair(number) if by_pair else number)
-            flat = some.column("sums").flatten().to_numpy()
-            sums.add_units(some.column("unit"), some.column("impressions").to_numpy(), flat)
+            sums.add_units(some.column("unit"), counts, flat)
     yield _rows(FOUND, found=_pickled(held.merge(run.finish())))
 
 
@@ -192,10 +196,9 @@ def _count_clicks_alone(run: Run, batch: pa.RecordBatch, rows: Any, sizes: Any) 
 def _unit_rows(run: Run) -> Iterator[pa.RecordBatch]:
     """Yield the units' sums and forget them."""
     for number, sums in run.all_sums():
-        header = run.headers.known[number]
         ids, counts, values = sums.take_units()
         if len(ids):
-            key = json.dumps([str(header.method), header.rankers, header.by_pair, header.segment])
+            key = json.dumps(run.headers.spelled(number))
             offsets = np.arange(len(ids) + 1, dtype=np.int32) * (values.size // len(ids))
             yield _rows(
                 PARTIAL,

@@ -80,7 +80,9 @@ def judge_arms(arms: Mapping[str, ArmSums], rules: Rules, action: str = "click")
                 )
             )
         metrics.append(ArmMetric(metric, tuple(found)))
-    sizes = tuple(ArmSize(arm, kept[arm].impressions, kept[arm].units, kept[arm].active) for arm in names)
+    sizes = tuple(
+        ArmSize(arm, kept[arm].impressions, kept[arm].units, kept[arm].active, kept[arm].missing) for arm in names
+    )
     return ArmVerdict(control, action, rules.confidence, rules.interval == "anytime", sizes, tuple(metrics))
 
 

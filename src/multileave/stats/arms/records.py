@@ -47,6 +47,7 @@ class ArmSize(Record):
     impressions: int = about("Number of its impressions.")
     units: int = about("Number of its units.")
     active_units: int = about("Units with at least one click.")
+    missing: int = about("Impressions in which the ranker returned nothing; they count with the list shown instead.")
 
 
 class ArmVerdict(Record):

@@ -21,10 +21,11 @@ class ArmSums:
 
     units: how many there are. active: how many of them clicked. totals: float (5,), the sum of z.
     products: float (5, 5), the sum of z z'. squares: float (4,), the sum over impressions of each metric squared.
+    missing: the impressions in which the ranker returned nothing, so that its users saw another list.
     """
 
     def __init__(self) -> None:
-        self.units = self.active = 0
+        self.units = self.active = self.missing = 0
         self.totals = np.zeros(WIDTH)
         self.products = np.zeros((WIDTH, WIDTH))
         self.squares = np.zeros(len(METRICS))
@@ -70,19 +71,19 @@ class ArmSums:
 
     def merge(self, other: "ArmSums") -> None:
         """Add another's sums; no unit may be in both."""
-        for name in ("units", "active", "totals", "products", "squares"):
+        for name in ("units", "active", "missing", "totals", "products", "squares"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums as plain values that JSON can hold."""
         arrays = {name: getattr(self, name).tolist() for name in ("totals", "products", "squares")}
-        return {"units": self.units, "active": self.active, **arrays}
+        return {"units": self.units, "active": self.active, "missing": self.missing, **arrays}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ArmSums":
         """Return what `to_dict` wrote, checked."""
         sums, written = cls(), written_tally(data)
-        sums.units, sums.active = written.count("units"), written.count("active")
+        sums.units, sums.active, sums.missing = map(written.count, ("units", "active", "missing"))
         sums.totals = written.floats("totals", (WIDTH,))
         sums.products = written.floats("products", (WIDTH, WIDTH))
         sums.squares = written.floats("squares", (len(METRICS),), least=0.0)

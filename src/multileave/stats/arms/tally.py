@@ -58,6 +58,7 @@ class ArmTally:
         clicked |= {checked_position(shown, position) for position in positions}
         worth = {} if values is None else dict(enumerate(earned_values(shown, values).tolist()))
         self.add_page(arm, page_metrics(impression, clicked, worth), unit)
+        self._sums[arm].missing += int(impression.lengths[0] == 0)
 
     def add_page(self, arm: str, page: Floats, unit: Hashable = None) -> None:
         """Add a page by its metrics, (4,)."""

@@ -67,7 +67,7 @@ def get(number: Number, request: Request) -> Answer:
 
 @router.patch("/{number}", dependencies=ADMIN, responses=errors(404, 409), response_model=ExperimentAnswer)
 def change(number: Number, body: ChangesBody, request: Request) -> Answer:
-    """Change a draft, or the share of a running experiment; to change its other settings, clone it."""
+    """Change a draft, or the share and the arms of a running experiment; to change other settings, clone it."""
     return _answer(request, service_of(request).edit(number, body.model_dump(exclude_unset=True)))
 
 

@@ -1,4 +1,4 @@
-"""Routes for reading: verdict, segments, health, history, impressions and export."""
+"""Routes for reading: verdict, arms, segments, health, history, impressions and export."""
 
 import shutil
 import tempfile
@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
 from multileave.live.http.auth import Allow, service_of
-from multileave.live.http.responses import HealthAnswer, ImpressionList, SegmentsAnswer, VerdictAnswer
+from multileave.live.http.responses import ArmsAnswer, HealthAnswer, ImpressionList, SegmentsAnswer, VerdictAnswer
 from multileave.live.http.routes import API, Action, Number, errors
 from multileave.live.records import History, ImpressionDetail
 
@@ -28,6 +28,16 @@ def verdict(number: Number, request: Request, action: Action = None) -> dict[str
     report = service_of(request).report(number, action)
     found = None if report.verdict is None else report.verdict.to_dict()
     said = {"experiment": number, "action": report.action, "verdict": found, "traffic": report.traffic}
+    return {**said, "as_of": report.as_of, "stale": report.stale}
+
+
+@router.get("/arms", response_model=ArmsAnswer)
+def arms(number: Number, request: Request, action: Action = None) -> dict[str, Any]:
+    """Return what arms that see a single ranker's own pages say; the intervals are valid however often one looks."""
+    report = service_of(request).report(number, action)
+    found = None if report.arms is None else report.arms.to_dict()
+    said = {"experiment": number, "action": report.action, "verdict": found}
+    said |= {"agreements": [one.to_dict() for one in report.agreements]}
     return {**said, "as_of": report.as_of, "stale": report.stale}
 
 
