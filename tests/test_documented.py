@@ -104,7 +104,7 @@ def test_every_public_package_is_in_the_reference():
     found = {path.stem for path in root.glob("*.py")} | {path.parent.name for path in root.glob("*/__init__.py")}
     # These are reached through `import multileave`, by commands and over HTTP.
     inner = {
-        "cli", "impression", "kernels", "live", "methods", "numbering", "outcome", "random", "rankings",
+        "assignment", "cli", "impression", "kernels", "live", "methods", "numbering", "outcome", "random", "rankings",
         "version", "written",
     }  # fmt: skip
     listed = {name.split(".")[1] for name in SITE["PACKAGES"] if "." in name}

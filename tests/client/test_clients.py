@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from client_service import Api, closed_port, misbehaving, reply
+from client_service import DEFINITION, Api, closed_port, misbehaving, reply
 
 from multileave.client import AsyncClient, Client, Page
 from multileave.errors import DataError
@@ -43,6 +43,22 @@ def test_the_same_search_is_the_same_page_and_a_salt_another_draw(shared):
         assert page.shown[0] == "ad"
         salted = {client.interleave(RANKINGS, "again", "shoes", salt=str(n)).shown for n in range(10)}
         assert len(salted) > 1
+
+
+def test_a_unit_in_an_arm_gets_its_rankers_own_page_like_any_other(shared):
+    made = Api(shared)("/experiments", {**DEFINITION, "arms": {"ltr": 0.999}})["number"]
+    Api(shared)(f"/experiments/{made}/start")
+    with Client(shared, made, **PATIENT) as client:
+        page = client.interleave(RANKINGS, "u", "shoes")
+        assert (page.shown, page.fallback) == (("c", "a", "e", "b"), False)
+        client.click(page.impression, "a", value=19.5)
+        assert client.interleave({**RANKINGS, "ltr": None}, "u", "shoes").shown == FIRST
+        assert client.interleave({}, "u", "nothing").shown == ()
+        assert client.interleave(RANKINGS, "v", "shoes").impression
+        assert client.flush()
+        assert (client.stats.accepted, client.stats.fallbacks) == (1, 0)
+    [arm] = Api(shared).get(f"/experiments/{made}/arms")["verdict"]["sizes"]
+    assert arm == {"arm": "ltr", "impressions": 4, "units": 2, "active_units": 1, "missing": 2}
 
 
 def test_the_async_client_does_as_the_other(shared):

@@ -16,6 +16,7 @@ from multileave.live.arms import load_sums
 from multileave.live.definition import Definition
 from multileave.live.errors import Conflict, Invalid
 from multileave.live.experiment import Drop
+from multileave.live.pages.arm_table import arm_table
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings
@@ -344,6 +345,15 @@ def test_all_units_may_be_in_arms_and_there_is_no_verdict_yet_with_few(on_sqlite
     report = on_sqlite.report(number)
     assert (report.verdict, report.agreements, report.traffic.impressions) == (None, (), 0)
     assert {size.arm for size in report.arms.sizes} == {"bm25", "ltr"}
+
+
+def test_a_holdout_alone_has_means(on_sqlite):
+    number = running(on_sqlite, arms={"bm25": 0.5})
+    search(on_sqlite, number, users=30)
+    report = on_sqlite.report(number)
+    assert [one.arm for one in report.arms["clicks"].arms] == ["bm25"]
+    assert report.agreements == ()
+    assert [len(rows) for _, rows in arm_table(report).metrics] == [1, 1, 1, 1, 1]
 
 
 def test_without_an_arm_of_the_control_the_first_arm_is_compared_with(on_sqlite):

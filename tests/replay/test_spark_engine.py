@@ -27,6 +27,7 @@ pytestmark = [
 ]
 SOURCES = Path(__file__).parents[2] / "src"
 ACTIONS = ["click", "purchase", "satisfied"]
+WITH_ARMS = ("ppm", "tdm", "pm", "alone")
 
 
 @pytest.fixture(scope="session")
@@ -86,13 +87,16 @@ def assert_same_replay(found, expected):
     assert {(c.method, c.action, frozenset(c.tally.rankers)) for c in found.comparisons} == set(key)
     for comparison in expected.comparisons:
         assert_same(found.tally(comparison.action, comparison.method), comparison.tally)
+    assert [one.action for one in found.arms] == [one.action for one in expected.arms]
+    for mine, theirs in zip(found.arms, expected.arms, strict=True):
+        assert_close(*({arm: sums.to_dict() for arm, sums in one.sums.items()} for one in (mine, theirs)))
 
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory):
     """Return a log with its clicks, shuffled over many files of Parquet."""
     folder = tmp_path_factory.mktemp("joined")
-    log = make_log(480)
+    log = make_log(480, methods=WITH_ARMS)
     random.Random(1).shuffle(log)
     for number in range(24):
         write_parquet(folder / f"{number}.parquet", map(row, log[number::24]), JOINED)
@@ -126,7 +130,7 @@ def test_a_filter_is_a_column_and_tallies_of_partitions_are_merged(cluster, join
 def separate(tmp_path_factory):
     """Return impressions and clicks in files of both forms: late, doubled, orphan and malformed ones among them."""
     folder = tmp_path_factory.mktemp("separate")
-    log = make_log(300)
+    log = make_log(300, methods=WITH_ARMS)
     random.Random(2).shuffle(log)
     clicks = [{"impression_id": shown.impression_id, **event} for shown in log for event in shown.events]
     clicks += clicks[::7]

@@ -73,6 +73,26 @@ def test_sums_merge_and_survive_json_and_units_can_be_taken_out():
     assert whole["x"].to_dict() == before
 
 
+def test_sums_from_which_everything_was_taken_out_can_be_written_and_read():
+    pages = np.array([[1.0, 1.0, 1 / rank, 10.0 / rank] for rank in range(1, 200)])
+    sums = ArmSums()
+    for page in pages:
+        sums.add_squares(page)
+        sums.add_units(np.append(page, 1.0)[None])
+    for page in np.random.default_rng(1).permutation(pages):
+        sums.add_squares(page, -1)
+        sums.add_units(np.append(page, 1.0)[None], -1)
+    read = ArmSums.from_dict(json.loads(json.dumps(sums.to_dict())))
+    assert (read.units, read.impressions, read.squares.min()) == (0, 0, 0.0)
+
+
+def test_a_single_arm_has_means_and_no_differences():
+    for interval in ("clustered", "anytime"):
+        [arm] = tally_of([row for row in simulated(2) if row[0] == "x"]).verdict(interval=interval)["clicks"].arms
+        assert arm.low < arm.mean < arm.high
+        assert (arm.difference, arm.p) == (None, None)
+
+
 @pytest.mark.parametrize(("interval", "most"), [("clustered", 0.07), ("anytime", 0.06)])
 def test_arms_that_are_alike_are_seldom_told_apart(interval, most):
     # 300 runs of 60 users: at a true rate of 5 % more than 8.5 % have a probability below 1 %.

@@ -8,11 +8,11 @@ from multileave.stats.arms.wording import LABELS, ArmCells, agreement_words, arm
 
 @dataclass(frozen=True)
 class ArmRow:
-    """An arm's estimate of a metric. kind: up, down or open, as its difference from the control is significant."""
+    """An arm's estimate of a metric. significant: whether it differs significantly from the control's arm."""
 
     arm: str
     cells: ArmCells
-    kind: str
+    significant: bool
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,7 @@ def arm_table(report: Report) -> ArmTable | None:
     if verdict is None:
         return ArmTable(experiment.definition.control, sizes, (), tuple(notes))
     metrics = tuple(
-        (
-            LABELS[metric.metric],
-            tuple(ArmRow(one.arm, arm_cells(one), _kind(one.difference, one.significant)) for one in metric.arms),
-        )
+        (LABELS[metric.metric], tuple(ArmRow(one.arm, arm_cells(one), one.significant) for one in metric.arms))
         for metric in verdict.metrics
     )
     return ArmTable(verdict.control, sizes, metrics, tuple(notes))
-
-
-def _kind(difference: float | None, significant: bool) -> str:
-    if difference is None or not significant:
-        return "open"
-    return "up" if difference > 0.0 else "down"

@@ -67,7 +67,8 @@ class ArmSums:
 
     def add_squares(self, page: Floats, times: int = 1) -> None:
         """Add the metrics of an impression, (4,), or of many, (n, 4), squared; with times = -1, take them out."""
-        self.squares += times * (page * page).reshape(-1, len(METRICS)).sum(axis=0)
+        changed = self.squares + times * (page * page).reshape(-1, len(METRICS)).sum(axis=0)
+        self.squares = np.maximum(changed, 0.0)  # rounding may leave less than nothing
 
     def merge(self, other: "ArmSums") -> None:
         """Add another's sums; no unit may be in both."""
