@@ -97,6 +97,15 @@ def test_the_verdict_is_that_of_a_replay_of_the_export(service, tmp_path):
     same_verdicts(verdict, replayed(service, number, tmp_path))
 
 
+@pytest.mark.parametrize("method", ["dpm", "rpm(lead=2)"])
+def test_rates_are_those_of_a_replay_of_the_export(service, tmp_path, method):
+    number = running(service, method=method)
+    search(service, number)
+    verdict = service.report(number).verdict
+    assert verdict.rates.impressions == verdict.impressions
+    same_verdicts(verdict, replayed(service, number, tmp_path))
+
+
 def test_a_planned_experiment_is_judged_by_its_plan(service, tmp_path):
     number = running(service, tuned_for=400.0)
     search(service, number)

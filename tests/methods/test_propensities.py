@@ -149,6 +149,14 @@ def test_rpm_keeps_propensities_only_if_asked_and_for_few_rankers():
     assert shorter.propensity(kept.shown[2]) == kept.propensity(kept.shown[2])
 
 
+@pytest.mark.parametrize("lead", range(1, 5))
+def test_rpm_keeps_propensities_if_rankers_lead_often(lead):
+    impression = ml.RoundPreference(lead=lead).combine(["abcd", "dcba"], k=3, seed=1)
+    assert len(impression.stat) == 3
+    assert ml.RoundPreference(lead=lead).combine(["abcd", "dcba"], k=3, seed=1, propensities=False).stat == ()
+    assert ml.infer(impression, positions=[0]).alone is not None
+
+
 def test_nothing_is_said_if_a_ranker_did_not_answer():
     impression = ml.PairwisePreference().combine({"a": "abc", "b": "bca", "c": None}, k=3, seed=1)
     assert ml.infer(impression, positions=[0]).alone is None
