@@ -318,6 +318,11 @@ class Tally(BaseTally):
         """Return the sums by pair (n, P) and the impressions (n,) of some units."""
         return self._units.at(rows)
 
+    def clicks_by_unit(self) -> tuple[Ints, Ints]:
+        """Return the impressions and the clicks of each unit, without impressions that have no unit."""
+        used = len(self._units)
+        return self._units.counts[:used], self._units.clicks[:used]
+
     def squared_preferences(self) -> Floats:
         """Return the sum over impressions of the squared preference, (P,)."""
         squares: Floats = self._grouped.group(1).squares + self._squares
