@@ -205,6 +205,38 @@ def test_methods_with_useful_rates_have_no_advice(spec):
     assert ml.get_method(spec).rates_advice == ""
 
 
+def weighted(rows, factor_of):
+    """Return a tally of units whose impressions are one, with everything they say multiplied by a factor."""
+    tally = ml.Tally(RANKERS)
+    for unit in {unit for _, unit in rows}:
+        own = [found for found, other in rows if other == unit]
+        factor = factor_of(len(own))
+        if factor:
+            tally._units.add(unit, np.zeros(3), by_pair=False, clicks=0)
+            row = tally._units.find(unit)
+            for found in own:
+                tally._rates.add(found.alone, row)
+            tally._rates.rows[row] *= factor
+    return tally
+
+
+@pytest.mark.parametrize(("options", "factor_of"), [
+    ({"cap": 8}, lambda n: float(n <= 8)),
+    ({"winsorise": 5}, lambda n: min(n, 5) / n),
+    ({"estimand": "users"}, lambda n: 1 / n),
+    ({"estimand": "users", "cap": 8}, lambda n: (n <= 8) / n),
+], ids=str)  # fmt: skip
+def test_rates_weight_units_as_preferences_are_weighted(options, factor_of):
+    tally, rows = filled()
+    found, expected = tally.rates(**options), weighted(rows, factor_of).rates()
+    for rate, other in zip(found.rankers, expected.rankers, strict=True):
+        assert (rate.rate, rate.low, rate.high) == pytest.approx((other.rate, other.low, other.high))
+        assert rate.rate != pytest.approx(tally.rates()[rate.ranker].rate)
+    assert (found.units, found.impressions) == (expected.units, expected.impressions)
+    assert tally.verdict(**options).rates == found
+    assert tally.rates(interval="anytime", **options)["ltr"].low < found["ltr"].low
+
+
 def test_unknown_names_are_refused():
     tally, _ = filled()
     with pytest.raises(TallyError, match="expected one of the rankers"):

@@ -53,7 +53,7 @@ class Rates(Record):
 
     control: str = about("The ranker that others are compared with.")
     estimator: str = about("How rates are estimated: doubly robust, normalised or weighted.")
-    impressions: int = about("Number of impressions whose propensities are known.")
+    impressions: int = about("Number of impressions whose propensities are known, as the estimand counts them.")
     units: int = about("Number of units they come from.")
     confidence: float = about("Confidence level of the intervals.")
     anytime: bool = about("Whether the intervals are valid at any time.")

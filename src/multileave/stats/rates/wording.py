@@ -2,14 +2,20 @@
 
 from multileave.methods.base import Method
 from multileave.stats.rates.records import RankerRate, Rates
+from multileave.stats.rates.values import split_action
 from multileave.stats.verdict.numbers import decimals_of, fixed, percent
 
 COUNTED = {"click": "clicks", "satisfied": "satisfied clicks"}
 
 
 def counted(action: str) -> str:
-    """Return what a rate counts for an action."""
-    return COUNTED.get(action, f"{action} events")
+    """Return what a rate counts for an action.
+
+    >>> counted("click"), counted("purchase"), counted("purchase:value")
+    ('clicks', 'purchase events', 'purchase value')
+    """
+    base, valued = split_action(action)
+    return f"{base} value" if valued else COUNTED.get(action, f"{action} events")
 
 
 def note_on(rates: Rates | None, method: Method) -> str:
