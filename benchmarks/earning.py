@@ -1,4 +1,4 @@
-"""Simulated users on combined pages and on each ranker's own page: what rates estimate, and what is true.
+"""Simulated users on combined pages, and what they say about each ranker's own page.
 
 Users are the library's click models (`multileave.clicks`), and lists are drawn by its kernels. A user searches a few
 queries of their own again and again, so that a user's impressions are alike, and does so ceil(lognormal(1, tail))
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multileave.data import QuerySet
+from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._alone import fill_alone, fill_surplus
 from multileave.methods.base import Method
@@ -35,9 +36,9 @@ def click(*arguments):
 @kernel
 def show_and_click(units, queries, tables, size, params, traits, rng, rows, pages, squares, work_i, work_f):
     """Show combined pages for impressions of units i4[n] and queries i4[n]; add what they say to rows f8[U, 2R + 1]."""
-    tops, enterings, all_ranks, all_labels, lengths = tables
+    all_tops, enterings, all_ranks, all_labels, all_lengths, depths = tables
     k, length = size
-    rankers = tops.shape[1]
+    rankers = all_tops.shape[1]
     shown = np.empty(length, dtype=np.int32)
     note = np.empty(length, dtype=np.int32)
     ranks = np.empty((length, rankers), dtype=np.int32)
@@ -48,15 +49,14 @@ def show_and_click(units, queries, tables, size, params, traits, rng, rows, page
     room = np.empty(2 * length + 2)
     for i in range(len(units)):
         q = queries[i]
+        top, entering, lengths = all_tops[q][:, : depths[q]], enterings[q][: depths[q]], all_lengths[q]
         note[:] = 0
-        m = draw(
-            tops[q], enterings[q], all_ranks[q][:0], lengths, k, params, rng, shown, note, stat, work_i, work_f
-        )  # fmt: skip
+        m = draw(top, entering, all_ranks[q][:0], lengths, k, params, rng, shown, note, stat, work_i, work_f)
         for x in range(m):
             ranks[x] = all_ranks[q, shown[x]]
             labels[x] = all_labels[q, shown[x]]
         visible = min(k, m)
-        weighed = weigh(tops[q], enterings[q], k, params, shown, visible, stat, work_i)
+        weighed = weigh(top, entering, k, params, shown, visible, stat, work_i)
         click(labels[:m], visible, traits, rng, clicked[:m])
         out[:] = 0.0
         fill_alone(ranks[:m], lengths, note[:m], stat[: weighed * visible], visible, k, params, clicked[:m], out, room)
@@ -70,20 +70,6 @@ def show_and_click(units, queries, tables, size, params, traits, rng, rows, page
                 squares[r, other] += out[0, r] * out[0, other]
 
 
-@kernel
-def click_alone(queries, tops, all_labels, k, traits, rng, clicks):
-    """Show every ranker's own page for queries i4[n]; add up the clicks, f8[R], and their squares, f8[2, R]."""
-    labels = np.empty(k, dtype=np.uint8)
-    clicked = np.empty(k, dtype=np.uint8)
-    for i in range(len(queries)):
-        for r in range(tops.shape[1]):
-            for x in range(k):
-                labels[x] = all_labels[queries[i], tops[queries[i], r, x]]
-            found = click(labels, k, traits, rng, clicked)
-            clicks[0, r] += found
-            clicks[1, r] += found * found
-
-
 @dataclass(frozen=True)
 class Earning:
     """Users of one kind who search some queries, whose rankings are `data`'s, on pages of k."""
@@ -94,25 +80,31 @@ class Earning:
     k: int = 10
 
     def tables(self):
-        """Return tops (Q, R, k + 1), entering (Q, k + 1), ranks (Q, U, R) and labels (Q, U) of numbered documents."""
+        """Return what every query's draw and credit read, for documents numbered by their best rank.
+
+        Tops (Q, R, k + 1), entering (Q, k + 1), ranks (Q, U, R), labels (Q, U), lengths (Q, R), and how many ranks of
+        the tops some ranker fills (Q,).
+        """
         depth, rankers, queries = self.k + self.method.beyond(), len(self.data.rankers), len(self.data)
         most = rankers * depth
-        tops, entering = np.zeros((queries, rankers, depth), np.int32), np.zeros((queries, depth), np.int32)
-        ranks, labels = np.zeros((queries, most, rankers), np.int32), np.zeros((queries, most), np.uint8)
+        tops, entering = np.full((queries, rankers, depth), -1, np.int32), np.zeros((queries, depth), np.int32)
+        ranks, labels = np.full((queries, most, rankers), ABSENT, np.int32), np.zeros((queries, most), np.uint8)
+        depths = np.minimum(self.data.lengths.max(axis=1), depth).astype(np.int32)
         for q in range(queries):
             grades, rankings = self.data.query(q)
+            lists = [row[:length].tolist() for row, length in zip(rankings, self.data.lengths[q], strict=True)]
             number = {}
             for x in range(depth):
-                for r in range(rankers):
-                    number.setdefault(int(rankings[r, x]), len(number))
+                for r, ranking in enumerate(lists):
+                    if x < len(ranking):
+                        tops[q, r, x] = number.setdefault(ranking[x], len(number))
                 entering[q, x] = len(number)
-            for document, place in number.items():
-                labels[q, place] = grades[document]
-                for r in range(rankers):
-                    ranks[q, place, r] = int(np.flatnonzero(rankings[r] == document)[0]) + 1
-            for r in range(rankers):
-                tops[q, r] = [number[int(document)] for document in rankings[r, :depth]]
-        return tops, entering, ranks, labels, np.full(rankers, rankings.shape[1], np.int32)
+            for r, ranking in enumerate(lists):
+                for x, document in enumerate(ranking):
+                    if document in number:
+                        ranks[q, number[document], r] = x + 1
+            labels[q, : len(number)] = grades[list(number)]
+        return tops, entering, ranks, labels, self.data.lengths, depths
 
     def sums(self, tables, units, queries, seed) -> RateSums:
         """Return what impressions of units and queries say."""
@@ -135,16 +127,6 @@ class Earning:
         found.add_units(rows)
         found.seen = len(units)
         return found
-
-    def truth(self, tables, repetitions, seed):
-        """Return the mean clicks on each ranker's own page, (R,), and their variance."""
-        queries = np.tile(np.arange(len(self.data), dtype=np.int32), repetitions)
-        clicks = np.zeros((2, len(self.data.rankers)))
-        click_alone.bind(click=self.user.kernel)(
-            queries, tables[0], tables[3], self.k, self.user.parameters, seed_state(seed), clicks
-        )
-        mean = clicks[0] / len(queries)
-        return mean, clicks[1] / len(queries) - mean**2
 
 
 def visits(rng, users, queries, tail=1.0, own=3):

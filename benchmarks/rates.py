@@ -22,6 +22,7 @@ from multileave.data import synthetic
 from multileave.methods.base import get_method
 from multileave.stats.rates.estimating import ESTIMATORS, adjusted, estimate
 from multileave.stats.verdict.rules import Rules
+from multileave.study.own_pages import simulate_own_pages
 
 PAGE = Path(__file__).parents[1] / "docs" / "rates.md"
 IMPRESSIONS = 2_000_000
@@ -48,7 +49,7 @@ def limits(files, impressions):
             queries = np.random.default_rng(1).integers(QUERIES, size=impressions)
             sums = world.sums(tables, np.arange(impressions), queries, f"limits/{name}/{rankers}")
             found = estimate(sums, data.rankers, Rules(control=data.rankers[-1]))
-            truth, _ = world.truth(tables, max(impressions // QUERIES, 1), f"alone/{name}/{rankers}")
+            truth = simulate_own_pages(data, user, impressions, seed=f"alone/{name}/{rankers}").means[0]
             best, control = found.rankers[0], found.rankers[-1]
             yield {
                 "user": name,
@@ -73,7 +74,7 @@ def precision(impressions):
             tables = world.tables()
             queries = np.random.default_rng(2).integers(QUERIES, size=impressions)
             sums = world.sums(tables, np.arange(impressions), queries, f"precision/{spec}/{rankers}")
-            _, alone = world.truth(tables, max(impressions // QUERIES, 1), f"precise/{rankers}")
+            alone = simulate_own_pages(data, world.user, impressions, seed=f"precise/{rankers}").variances[0]
             found = {"method": spec, "rankers": rankers}
             for estimator in ESTIMATORS:
                 _, covariance = adjusted(sums, estimator)

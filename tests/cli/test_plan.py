@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from multileave.cli import main
+from multileave.cli.plan import NO_AB
 from multileave.outcome import Outcome
 from multileave.stats import Design, Tally
 from multileave.stats import plan as make
-from multileave.study.power import impressions_until
+from multileave.study.planning import impressions_until
 from multileave.study.results import RunResult
 
 ABC = ("bm25", "dense", "ltr")
@@ -75,7 +76,7 @@ def test_a_tally_plans_one_pair_for_an_effect(capsys: pytest.CaptureFixture[str]
     for pair in (("ltr", "bm25"), ("bm25", "ltr")):
         code, out, _ = run(capsys, saved, "--effect", 0.05, "--pair", *pair, "--pairs", 1)
         assert code == 0
-        assert out == f"bm25 / ltr: {make(design, 0.05)}\n"
+        assert out == f"bm25 / ltr: {make(design, 0.05)}\n{NO_AB}\n"
 
 
 def result(run_number: int, errors: tuple[float, ...], method: str = "ppm") -> RunResult:
@@ -127,9 +128,27 @@ def test_a_pilot_log_plans_as_its_tally_does(capsys: pytest.CaptureFixture[str],
     assert run(capsys, *given, "--method", "tdm")[0] == 2
 
 
+def test_a_pilot_says_what_an_ab_test_would_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    simulate = ["simulate-log", "--impressions", "900", "--queries", "50", "--rankers", "3", "--users", "200"]
+    assert main([*simulate, "--method", "dpm", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, "--pilot", tmp_path, "--json")
+    plans = json.loads(out)["plans"]
+    assert code == 0
+    assert all(one["ab"]["clicks"]["units"] == pytest.approx(one["ab"]["clicks"]["times"] * one["units"])
+               for one in plans)  # fmt: skip
+    out = " ".join(run(capsys, "--pilot", tmp_path)[1].split())
+    assert "An A/B test shows each ranker to an equal share of the users." in out
+    out = run(capsys, "--pilot", tmp_path, "--pair", "r1", "r3", "--lift", 0.05)[1].splitlines()[1]
+    assert out.startswith("an A/B test on clicks: about ")
+    assert "times as many) to detect a difference of" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--effect", "1", "--sd", "1", "--lift", "0.1"], "--lift is relative to the clicks"),
         (["{tally}", "--pilot", "log"], "Plan from one of them"),
         (["--clicks", "log"], "Name its impressions with --pilot"),
         (["--pilot", "{tmp}/nowhere"], "no file or folder"),

@@ -83,6 +83,15 @@ def test_rates_are_printed_unless_they_are_left_out(tmp_path, capsys):
     assert "alone" not in run(capsys, "replay", tmp_path, "--no-rates")[1]
 
 
+def test_replay_says_why_there_are_no_rates_and_what_to_do(tmp_path, capsys):
+    assert run(capsys, "simulate-log", "--impressions", "300", "--queries", "20", "--out", tmp_path)[0] == 0
+    out = " ".join(run(capsys, "replay", tmp_path)[1].split())
+    note = json.loads(run(capsys, "replay", tmp_path, "--json")[1])["comparisons"][0]["rates_note"]
+    assert note.startswith("No rates: With lead=32, rpm shows a ranker's own results at its ranks too seldom")
+    assert note in out
+    assert json.loads(run(capsys, "replay", tmp_path, "--no-rates", "--json")[1])["comparisons"][0]["rates_note"] == ""
+
+
 def test_lines_and_separate_clicks_give_the_same_verdict(folder, capsys):
     _, joined, _ = run(capsys, "replay", folder / "joined", "--json")
     _, lines, _ = run(capsys, "replay", folder / "lines", "--json")

@@ -332,8 +332,16 @@ def test_a_page_says_what_each_ranker_would_earn_alone(service, admin):
     assert f"{rates.rankers[0].rate:.2f}"[:3] in text
     assert "clicks per page" in text
     assert "If users stop after a good result, rates are biased" in text
+
+
+def test_a_page_says_why_there_are_no_rates_and_what_to_do(service, admin):
     send_traffic(service, 2)
-    assert "would earn alone" not in admin.get("/experiments/2").text  # rpm of the service keeps no propensities
+    text = unescape(admin.get("/experiments/2").text)
+    note = service.report(2).rates_note
+    assert note.startswith("No rates: With lead=32, rpm shows a ranker's own results at its ranks too seldom")
+    assert "use dpm, or rpm(lead=2)" in note
+    assert note in text
+    assert "per page, " not in text
 
 
 def test_an_impression_shows_who_contributed_what(service, admin):

@@ -97,6 +97,54 @@ def test_the_verdict_is_that_of_a_replay_of_the_export(service, tmp_path):
     same_verdicts(verdict, replayed(service, number, tmp_path))
 
 
+@pytest.mark.parametrize("method", ["dpm", "rpm(lead=2)"])
+def test_rates_are_those_of_a_replay_of_the_export(service, tmp_path, method):
+    number = running(service, method=method)
+    search(service, number)
+    verdict = service.report(number).verdict
+    assert verdict.rates.impressions == verdict.impressions
+    same_verdicts(verdict, replayed(service, number, tmp_path))
+
+
+@pytest.mark.parametrize("weights", [{"cap": 3}, {"winsorise": 2}, {"estimand": "users"}], ids=str)
+def test_rates_weight_units_as_the_verdict_does(service, tmp_path, weights):
+    number = running(service, method="dpm", **weights)
+    search(service, number)
+    verdict = service.report(number).verdict
+    service.export(number, tmp_path / "log.parquet")
+    expected = replay(tmp_path / "log.parquet").tally().verdict(interval="anytime", **weights)
+    same_verdicts(verdict, expected)
+    assert expected.rates["ltr"].rate != replay(tmp_path / "log.parquet").tally().rates()["ltr"].rate
+
+
+def test_values_of_events_add_up_to_rates(service, tmp_path):
+    """Of several reports the largest value counts, in whatever order they come; a late one changes the rates."""
+    number = running(service, method="dpm", actions=["click", "purchase", "purchase:value"])
+    rng = random.Random(3)
+    for user in range(40):
+        shown = show(service, number, unit=f"u{user % 15}", query=f"q{user}", rankings=rankings(user))
+        position, worth = rng.randrange(4), [None, -2.5, 10.0, rng.randrange(1, 90) + 0.01]
+        sent = [
+            Event(f"{user}-{x}", shown.impression, position=position, action="purchase", value=value)
+            for x, value in enumerate(rng.sample(worth, rng.randrange(4)))
+        ]
+        for events in (sent[:1], sent[1:], sent):
+            assert all(receipt.accepted for receipt in record(service, *events))
+        if user % 10 == 0:
+            service.report(number)
+    found = service.report(number, "purchase:value").verdict
+    same_verdicts(found, replayed(service, number, tmp_path, "purchase:value"))
+    same_verdicts(service.report(number, "purchase").verdict, replayed(service, number, tmp_path, "purchase"))
+    assert found.rates["ltr"].rate > service.report(number, "purchase").verdict.rates["ltr"].rate
+
+
+def test_values_are_only_of_actions_that_are_counted(service):
+    number = running(service, actions=["purchase:value"])
+    shown = show(service, number)
+    (refused,) = record(service, Event("e", shown.impression, position=0, value=3.0))
+    assert refused.code == "unknown_action"
+
+
 def test_a_planned_experiment_is_judged_by_its_plan(service, tmp_path):
     number = running(service, tuned_for=400.0)
     search(service, number)

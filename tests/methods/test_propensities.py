@@ -65,26 +65,38 @@ def test_a_team_draft_cannot_show_every_page():
     assert ml.RoundPreference(lead=0).propensity(("AB", "CD"), "B", 2, 4) == 0
 
 
+def assert_unbiased(method, lists, k, case):
+    """Assert that for chances of clicks that depend on the document and its rank, in any way, rates are exact."""
+
+    def chance(document, rank):
+        return Fraction((7 * ord(document) + 5 * rank + 3 * case + rank * ord(document)) % 11, 11)
+
+    alone = [sum(chance(d, x) for x, d in enumerate(ranking[:k], start=1)) for ranking in lists]
+    estimated = [Fraction(0)] * len(lists)
+    for (document, rank), probability in by_enumeration(method, lists, k).items():
+        for r, ranking in enumerate(lists):
+            if tuple(ranking[rank - 1 : rank]) == (document,):
+                estimated[r] += probability * chance(document, rank) / method.propensity(lists, document, rank, k)
+    assert estimated == alone, (method, lists, k)
+
+
 @pytest.mark.parametrize("spec", ["ppm", "dpm", "opm", "rpm"])
 @pytest.mark.parametrize("rankings", [SHARED, PAIRS, DIFFERENT], ids=["3 by 3", "4 by 2", "different documents"])
 def test_what_a_ranker_earns_alone_is_unbiased_for_independent_clicks(spec, rankings):
-    """Exactly: chances of clicks that depend on the document and its rank, in any way, are estimated without bias."""
-    method = ml.get_method(spec)
     for case, lists in enumerate(rankings):
         for k in sizes(lists):
+            assert_unbiased(ml.get_method(spec), lists, k, case)
 
-            def chance(document, rank, case=case):
-                return Fraction((7 * ord(document) + 5 * rank + 3 * case + rank * ord(document)) % 11, 11)
 
-            alone = [sum(chance(d, x) for x, d in enumerate(ranking[:k], start=1)) for ranking in lists]
-            estimated = [Fraction(0)] * len(lists)
-            for shown, probability in pages(method, lists, k).items():
-                for rank, document in enumerate(shown, start=1):
-                    for r, ranking in enumerate(lists):
-                        if ranking[rank - 1 : rank] in ((document,), document):
-                            weight = method.propensity(lists, document, rank, k)
-                            estimated[r] += probability * chance(document, rank) / weight
-            assert estimated == alone
+@pytest.mark.acceptance
+@pytest.mark.parametrize("spec", [*SPECS, "rpm(lead=2)"])
+def test_rates_are_unbiased_for_all_rankings_of_three_documents_by_three_and_of_four_by_two(spec):
+    """All 216 and all 576, at every k, with two kinds of users each."""
+    method = ml.get_method(spec)
+    for lists in (*SHARED, *product(permutations("ABCD"), repeat=2)):
+        for k in sizes(lists):
+            for case in (1, 2):
+                assert_unbiased(method, lists, k, case)
 
 
 @st.composite
@@ -147,6 +159,14 @@ def test_rpm_keeps_propensities_only_if_asked_and_for_few_rankers():
     assert again.propensity(kept.shown[0]) == kept.propensity(kept.shown[0])
     shorter = kept.until(3)
     assert shorter.propensity(kept.shown[2]) == kept.propensity(kept.shown[2])
+
+
+@pytest.mark.parametrize("lead", range(1, 5))
+def test_rpm_keeps_propensities_if_rankers_lead_often(lead):
+    impression = ml.RoundPreference(lead=lead).combine(["abcd", "dcba"], k=3, seed=1)
+    assert len(impression.stat) == 3
+    assert ml.RoundPreference(lead=lead).combine(["abcd", "dcba"], k=3, seed=1, propensities=False).stat == ()
+    assert ml.infer(impression, positions=[0]).alone is not None
 
 
 def test_nothing_is_said_if_a_ranker_did_not_answer():

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"),  # of pyspark 3.5
 ]
 SOURCES = Path(__file__).parents[2] / "src"
-ACTIONS = ["click", "purchase", "satisfied"]
+ACTIONS = ["click", "purchase", "satisfied", "purchase:value"]
 WITH_ARMS = ("ppm", "tdm", "pm", "alone")
 
 

@@ -14,7 +14,7 @@ from multileave.replay.run import Settings
 from multileave.replay.spark import tasks as spark_tasks
 from multileave.replay.spark.batches import FILE, KEEP
 
-NAMES = ("click", "purchase")
+NAMES = ("click", "purchase", "click:value")
 
 
 def run(pieces, unit, cap):

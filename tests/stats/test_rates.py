@@ -10,7 +10,9 @@ import multileave as ml
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
 from multileave.stats.rates.estimating import adjusted, lift
+from multileave.stats.rates.records import RankerRate, Rates
 from multileave.stats.rates.sums import RateSums
+from multileave.stats.rates.wording import note_on, rate_words
 
 RANKERS = ("bm25", "dense", "ltr")
 DOCUMENTS = [f"d{number}" for number in range(15)]
@@ -169,6 +171,70 @@ def test_rates_are_worded_and_shown_in_notebooks():
     assert all(line in verdict._repr_html_() for line in lines)
     assert verdict.rates.assumption in verdict._repr_html_()
     assert "valid at any time" in str(tally.rates(interval="anytime"))
+
+
+@pytest.mark.parametrize(("half", "words"), [
+    (0.49, "0.40 clicks per page, +20 %, 95 % CI -29 to 69"),
+    (0.51, "between 0.10 and 0.70 clicks per page, lift between -31 and 71 % (95 % CI)"),
+])  # fmt: skip
+def test_an_estimate_that_could_be_anything_is_not_worded(half, words):
+    control = RankerRate("bm25", 0.4, 0.3, 0.5)
+    other = RankerRate("ltr", 0.4, 0.1, 0.7, 0.1, -0.1, 0.3, 0.2, 0.2 - half, 0.2 + half, 0.4, 0.4, False)
+    rates = Rates("bm25", "doubly robust", 900, 100, 0.95, False, (control, other))
+    assert rate_words(rates, other) == words
+    assert rates.precise == other.precise == (half < 0.5)
+    assert note_on(rates, ml.get_method("dpm")).startswith("" if rates.precise else "Too imprecise to act on. More")
+    assert bool(note_on(rates, ml.get_method("rpm"))) == (not rates.precise)
+
+
+def test_a_wide_interval_of_the_control_stands_alone():
+    control = RankerRate("bm25", 0.4, -0.1, 0.9)
+    rates = Rates("bm25", "doubly robust", 900, 100, 0.95, True, (control,))
+    assert rate_words(rates, control) == "between -0.10 and 0.90 clicks per page (95 % CI, valid at any time)"
+
+
+@pytest.mark.parametrize("spec", ["tdm", "om", "pm", "rpm", "rpm(lead=0)", "rpm(lead=5)"])
+def test_methods_without_useful_rates_say_what_to_do(spec):
+    note = note_on(None, ml.get_method(spec))
+    assert note.startswith("No rates: ")
+    assert "use dpm, or rpm(lead=2)" in note
+
+
+@pytest.mark.parametrize("spec", ["ppm", "dpm", "opm", "rpm(lead=1)", "rpm(lead=4)"])
+def test_methods_with_useful_rates_have_no_advice(spec):
+    assert ml.get_method(spec).rates_advice == ""
+
+
+def weighted(rows, factor_of):
+    """Return a tally of units whose impressions are one, with everything they say multiplied by a factor."""
+    tally = ml.Tally(RANKERS)
+    for unit in {unit for _, unit in rows}:
+        own = [found for found, other in rows if other == unit]
+        factor = factor_of(len(own))
+        if factor:
+            tally._units.add(unit, np.zeros(3), by_pair=False, clicks=0)
+            row = tally._units.find(unit)
+            for found in own:
+                tally._rates.add(found.alone, row)
+            tally._rates.rows[row] *= factor
+    return tally
+
+
+@pytest.mark.parametrize(("options", "factor_of"), [
+    ({"cap": 8}, lambda n: float(n <= 8)),
+    ({"winsorise": 5}, lambda n: min(n, 5) / n),
+    ({"estimand": "users"}, lambda n: 1 / n),
+    ({"estimand": "users", "cap": 8}, lambda n: (n <= 8) / n),
+], ids=str)  # fmt: skip
+def test_rates_weight_units_as_preferences_are_weighted(options, factor_of):
+    tally, rows = filled()
+    found, expected = tally.rates(**options), weighted(rows, factor_of).rates()
+    for rate, other in zip(found.rankers, expected.rankers, strict=True):
+        assert (rate.rate, rate.low, rate.high) == pytest.approx((other.rate, other.low, other.high))
+        assert rate.rate != pytest.approx(tally.rates()[rate.ranker].rate)
+    assert (found.units, found.impressions) == (expected.units, expected.impressions)
+    assert tally.verdict(**options).rates == found
+    assert tally.rates(interval="anytime", **options)["ltr"].low < found["ltr"].low
 
 
 def test_unknown_names_are_refused():

@@ -13,6 +13,11 @@ from multileave.errors import TallyError
 if TYPE_CHECKING:
     from multileave.stats import Plan, Tally
 
+NO_AB = (
+    "What an A/B test would take is unknown, as it depends on how much clicks per page differ. Name the lift to detect "
+    "with --lift, or interleave with a method that estimates it, such as dpm."
+)
+
 
 def plan(
     source: Annotated[
@@ -61,6 +66,13 @@ def plan(
     spread: Annotated[
         float, typer.Option(help="Standard deviation of impressions per user, divided by their mean.")
     ] = 0.0,
+    lift: Annotated[
+        float | None,
+        typer.Option(
+            help="With a tally or --pilot: the lift in clicks per page that an A/B test is to detect, 0.02 for 2 %; by "
+            "default what the tally's rates say of each pair."
+        ),
+    ] = None,
     pairs: Annotated[
         int | None, typer.Option(help="Number of pairs of rankers to correct for; all of the tally's by default.")
     ] = None,
@@ -82,7 +94,10 @@ def plan(
     plot: Annotated[Path | None, typer.Option(help="Write the power curve to this PNG, PDF or SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Compute how many users or impressions it takes to detect a difference of a given size."""
+    """Compute how many users or impressions it takes to detect a difference of a given size.
+
+    From a tally, a log or run files, also how many an A/B test of all rankers would take.
+    """
     if pilot and source is not None:
         raise TallyError(f"Both {source} and a log (--pilot) are given. Plan from one of them.")
     if clicks and not pilot:
@@ -91,6 +106,8 @@ def plan(
         raise TallyError("Both run files (--runs) and a log, a tally or a study are given. Plan from one of them.")
     if (qrels or user or users_from) and not runs:
         raise TallyError("--qrels, --user and --users-from are for run files. Name these with --runs.")
+    if lift is not None and not pilot and (source is None or source.is_dir()):
+        raise TallyError("--lift is relative to the clicks of a tally or a log. Name one (--pilot), or leave it out.")
     if anytime and looks is not None:
         raise TallyError("Both --anytime and --looks are given. Plan for any number of looks, or for scheduled ones.")
     if source is not None and source.is_dir():
@@ -115,7 +132,7 @@ def plan(
         )  # fmt: skip
     elif pilot or source is not None:
         tally = _replayed(pilot, clicks, unit, action, method) if pilot else _read_tally(str(source))
-        of_pairs = plan_pairs(tally, effect, pair=pair, comparisons=pairs, **options)
+        of_pairs = plan_pairs(tally, effect, pair=pair, comparisons=pairs, lift=lift, **options)
         plans = [(" / ".join(names), made) for names, made in of_pairs]
     else:
         if effect is None or sd is None:
@@ -140,16 +157,35 @@ def plan(
     else:
         name, made = plans[0]
         print(f"{name}: {made}" if name else made)
+        for metric, other in made.ab.items():
+            print(_ab_sentence(metric, made, other))
+    if (pilot or source is not None) and not any(made.ab for _, made in plans):
+        print(NO_AB)
     if close:
         print(f"No preference found in {simulated:,} simulated impressions: {', '.join(close)}.")
     if plot is not None:
         print(f"power curve: {plot}")
 
 
+def _ab_sentence(metric: str, made: "Plan", other: "Plan") -> str:
+    """Return what an A/B test would take, beside a plan for interleaving."""
+    start = f"an A/B test on {_spoken(metric)}"
+    if other.range and other.units_high is None:  # the difference may be 0
+        return f"{start}: {other.range} users, as the difference per page is within one standard error of 0"
+    who = f"about {other.units:,} users ({other.units / made.units:.3g} times as many)"
+    if other.range:
+        who += f", {other.range} if the true difference is within one standard error,"
+    return f"{start}: {who} to detect a difference of {other.effect:.3g} per page"
+
+
+def _spoken(metric: str) -> str:
+    return metric.replace("_", " ")
+
+
 def _simulated(runs: list[str], qrels: Path | None, **options: Any) -> "tuple[list[tuple[str, Plan]], list[str]]":
     """Return plans for the systems of run files, and the pairs that are too close."""
     from multileave.cli.printing import impressions_bar
-    from multileave.study.power import plan_from_runs
+    from multileave.study.planning import plan_from_runs
 
     if qrels is None or len(runs) < 2:
         raise TallyError("A plan from run files needs two or more of them and their qrels. Use --runs A B --qrels Q.")
@@ -190,23 +226,36 @@ def _read_tally(path: str) -> "Tally":
     return Tally.from_dict(data)
 
 
+def _ab_cell(other: "Plan") -> str:
+    if other.range and other.units_high is None:
+        return other.range
+    return f"{other.units:,}" + (f" ({other.range.removeprefix('about ')})" if other.range else "")
+
+
 def _print_plans(plans: "list[tuple[str, Plan]]") -> None:
     from rich.markup import escape
 
     first = plans[0][1]
     ranged = any(made.range for _, made in plans)
+    metrics = list(dict.fromkeys(metric for _, made in plans for metric in made.ab))
     table = rounded_table(
-        ("pair",), ("preference to detect", "users", *(["within one error"] if ranged else []), "impressions")
-    )
+        ("pair",),
+        (
+            "preference to detect", "users", *(["within one error"] if ranged else []), "impressions",
+            *(f"users of an A/B test on {_spoken(metric)}" for metric in metrics),
+        ),
+    )  # fmt: skip
     for name, made in plans:
         users = [f"{made.units:,}", *([made.range.removeprefix("about ")] if ranged else [])]
-        table.add_row(escape(name), f"{made.effect:.3g}", *users, f"{made.impressions:,}")
+        others = [_ab_cell(made.ab[metric]) if metric in made.ab else "too close" for metric in metrics]
+        table.add_row(escape(name), f"{made.effect:.3g}", *users, f"{made.impressions:,}", *others)
     console = table_console()
     console.print(table)
     console.print(
         f"[dim]{100 * first.power:g} % power at {100 * first.confidence:g} % confidence, {first.when}, corrected for "
         f"{first.comparisons} pairs."
-        f"{' Within one error: if the true preference is within one standard error.' if ranged else ''}[/dim]"
+        f"{' Within one error: if the true preference is within one standard error.' if ranged else ''}"
+        f"{' An A/B test shows each ranker to an equal share of the users.' if metrics else ''}[/dim]"
     )
 
 
@@ -214,7 +263,7 @@ def _plan_study(folder: Path, error: float, plot: Path | None, *, as_json: bool)
     """Print after how many impressions the methods of a study have few pairs in the wrong order."""
     from rich.markup import escape
 
-    from multileave.study.power import plan_from_study
+    from multileave.study.planning import plan_from_study
 
     if plot is not None:
         raise TallyError("--plot draws the power curve of a tally or of assumptions; a study has its own figures.")

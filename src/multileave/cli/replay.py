@@ -308,6 +308,8 @@ def _print_report(console: "Console", found: "Replay") -> None:
             () if verdict is None or verdict.rates is None else lines(verdict.rates, counted(comparison.action))
         ):
             console.print(f"  {escape(line)}")
+        if note := comparison.rates_note(verdict):
+            console.print(f"  [dim]{escape(note)}[/dim]")
         by_segment = comparison.verdict_by_segment
         if by_segment is not None:
             for name, one in by_segment.segments.items():

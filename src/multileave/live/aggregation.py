@@ -8,7 +8,7 @@ is one transaction: interrupted anywhere, it is as if it had not begun.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,10 @@ from multileave.methods import get_method, infer
 from multileave.methods._unstated import unknown_propensities
 from multileave.outcome import Floats
 from multileave.stats.rates.sums import unit_row
-from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, on_grid, outdated, pairs_of
+from multileave.stats.rates.values import split_action
+from multileave.stats.tally.grouped_tally import GRID, VALUE_GRID, GroupedTally, UnitRow, on_grid, outdated, pairs_of
 from multileave.stats.tally.health_counts import HealthCounts
+from multileave.stats.tally.weighting import Weighting, weighted_rates
 from multileave.stats.verdict.rules import Rules
 
 BATCH = 100  # impressions of a transaction: other writers wait for it
@@ -175,6 +177,7 @@ class _Change:
         rankers = len(definition.rankers)
         self._end = 1 + rankers * (rankers - 1) // 2  # of clicks and preferences by pair; a row of rates follows
         self._shape = (len(definition.actions), self._end + (2 * rankers + 1 if self._rated else 0))
+        self._weighting = Weighting(definition.estimand, definition.cap, definition.winsorise)
         self._units: dict[str, tuple[int, Floats]] = {}  # as stored
         self._changed: dict[str, tuple[int, Floats]] = {}
         self._arms: ArmChange | None = None
@@ -240,9 +243,7 @@ class _Change:
                 before = self._units.get(unit)
                 tally.change(self._unit_row(before, place), self._unit_row(changed, place), unit)
                 if self._rated:
-                    tally.change_rates(
-                        None if before is None else before[1][place, self._end :], changed[1][place, self._end :]
-                    )
+                    tally.change_rates(self._rate_row(before, place), self._rate_row(changed, place))
         packed = {unit: (count, sums.tobytes()) for unit, (count, sums) in self._changed.items()}
         aggregates.save_units(self._store, self._connection, self._number, packed)
         state = json.dumps({action: tally.to_dict() for action, tally in self._tallies.items()})
@@ -307,13 +308,16 @@ class _Change:
         found = self._unclicked(alone)
         pinned = {position for position, _ in impression.pinned}
         for place, action in enumerate(self._definition.actions):
-            clicked = {e.position for e in events if self._definition.counts(e.action, e.dwell, action)} - pinned
+            counted = [e for e in events if self._definition.counts(e.action, e.dwell, action)]
+            clicked = {e.position for e in counted} - pinned
             if clicked:
-                outcome = infer(impression, positions=clicked)
+                values = values_of(impression, counted) if split_action(action)[1] else None
+                outcome = infer(impression, positions=clicked, values=values)
                 found[place, 0] = len(clicked)
                 found[place, 1 : self._end] = pairs_of(outcome.preferences)
                 if self._rated and outcome.alone is not None:
-                    found[place, self._end :] = on_grid(unit_row(outcome.alone))
+                    grid = GRID if values is None else VALUE_GRID
+                    found[place, self._end :] = on_grid(unit_row(outcome.alone), grid)
         return found
 
     def _unclicked(self, alone: "Floats | None") -> Floats:
@@ -326,11 +330,29 @@ class _Change:
     def _unpack(self, raw: bytes | None) -> Floats:
         return np.zeros(self._shape) if raw is None else np.frombuffer(raw, dtype=np.float64).reshape(self._shape)
 
+    def _rate_row(self, unit: tuple[int, Floats] | None, place: int) -> "Floats | None":
+        """Return a unit's row of rates as it counts, None if there is none."""
+        if unit is None:
+            return None
+        row, counts = unit[1][place, self._end :], np.array([unit[0]])
+        found: Floats = weighted_rates(row[None], counts, self._weighting)[0]
+        return found
+
     def _unit_row(self, unit: tuple[int, Floats] | None, place: int) -> UnitRow | None:
         if unit is None:
             return None
         row = unit[1][place]
         return UnitRow(unit[0], int(row[0]), row[1 : self._end])
+
+
+def values_of(impression: Impression, events: Iterable[Any]) -> dict[Hashable, float]:
+    """Return the largest value of the events on each shown document, of those that have one."""
+    found: dict[Hashable, float] = {}
+    for event in events:
+        if event.value is not None:
+            document = impression.shown[event.position]
+            found[document] = max(event.value, found.get(document, event.value))
+    return found
 
 
 def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:

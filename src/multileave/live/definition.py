@@ -20,6 +20,7 @@ from multileave.errors import MethodError, nearest
 from multileave.live.errors import Invalid, sentence_of
 from multileave.methods import get_method
 from multileave.stats.intervals.group_sequential import MOST_LOOKS
+from multileave.stats.rates.values import split_action
 from multileave.stats.tally.weighting import ESTIMANDS
 
 MOST_SHOWN = 1000
@@ -123,7 +124,8 @@ class Definition:
             min_length=1,
             max_length=16,
             description="User actions that count, each with its own verdict; the first is the primary one. "
-            "'satisfied' is a click with enough dwell time.",
+            "'satisfied' is a click with enough dwell time; 'purchase:value' adds up the values of purchases in its "
+            "rates.",
         ),
         AfterValidator(_check_different),
         Input("Actions", STATISTICS),
@@ -280,10 +282,12 @@ class Definition:
 
     def accepts(self, action: str) -> bool:
         """Whether events of an action count for anything."""
-        return action in self.actions or (action == "click" and SATISFIED in self.actions)
+        counted = [split_action(one)[0] for one in self.actions]
+        return action in counted or (action == "click" and SATISFIED in counted)
 
     def counts(self, event_action: str, dwell: float | None, action: str) -> bool:
         """Whether an event counts for an action."""
+        action, _ = split_action(action)
         if action == SATISFIED and event_action == "click":
             return dwell is not None and dwell >= self.dwell
         return event_action == action

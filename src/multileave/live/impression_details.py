@@ -21,7 +21,7 @@ def detail_of(experiment: Experiment, row: Any, stored_events: Sequence[Any]) ->
     ordered = sorted(stored_events, key=lambda e: e.timestamp)
     definition = experiment.definition
     events = tuple(
-        EventDetail(event_time(e.timestamp, row.created, definition.window), e.action, e.position, e.dwell)
+        EventDetail(event_time(e.timestamp, row.created, definition.window), e.action, e.position, e.dwell, e.value)
         for e in ordered
     )
     documents: list[DocumentDetail] = []

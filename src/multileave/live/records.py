@@ -120,7 +120,7 @@ class Event:
     ] = None
     value: Annotated[
         Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)] | None,
-        Field(description="What it is worth, such as the price of what was bought; for the A/B test between arms."),
+        Field(description="What it is worth, such as the price of what was bought."),
     ] = None
 
 
@@ -274,6 +274,7 @@ class EventDetail:
     action: str
     position: int
     dwell: float | None
+    value: float | None = None
 
 
 @dataclass(frozen=True)

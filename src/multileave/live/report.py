@@ -12,9 +12,11 @@ from multileave.live.arms import SumsByAction
 from multileave.live.experiment import Experiment
 from multileave.live.records import History, Look, LookPair, Traffic
 from multileave.live.store.times import from_micros
+from multileave.methods import get_method
 from multileave.stats.arms import Agreement, ArmVerdict
 from multileave.stats.arms.judging import agreements, judge_arms
 from multileave.stats.health import Health
+from multileave.stats.rates.wording import note_on
 from multileave.stats.tally.grouped_tally import GroupedTally
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
@@ -60,6 +62,12 @@ class Report:
     def agreements(self) -> tuple[Agreement, ...]:
         """Whether the comparison and the A/B verdict agree about each ranker with an arm."""
         return () if self.verdict is None or self.arms is None else agreements(self.verdict, self.arms)
+
+    @property
+    def rates_note(self) -> str:
+        """Why rates are missing or imprecise, and what to do; empty if they are fine, or there is no verdict."""
+        method = get_method(self.experiment.definition.method)
+        return "" if self.verdict is None else note_on(self.verdict.rates, method)
 
     @property
     def health(self) -> Health | None:

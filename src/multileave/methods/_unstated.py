@@ -2,6 +2,11 @@
 
 from multileave.kernels import kernel
 
+OTHER_RATES = (
+    "To estimate what each ranker would earn alone, use dpm, or rpm(lead=2) with at most six rankers. To measure it, "
+    "run an A/B test."
+)
+
 
 @kernel
 def expect_nothing(ranks, lengths, note, visible, every, params, observed, expected, work_f):  # type: ignore[no-untyped-def]

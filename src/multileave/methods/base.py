@@ -42,7 +42,7 @@ from multileave.methods._alone import alone, propensities
 from multileave.methods._drawing import DrawPlan, plan_draw
 from multileave.methods._page import checked_position, earned_values, page_size, position_of, read_pins
 from multileave.methods._parameters import parse_spec, spell
-from multileave.methods._unstated import expect_nothing, unknown_propensities, weigh_nothing
+from multileave.methods._unstated import OTHER_RATES, expect_nothing, unknown_propensities, weigh_nothing
 from multileave.outcome import Floats, Kind, Outcome
 from multileave.random import Seed, State, seed_state
 from multileave.rankings import Longs, RankingsLike, Source, read_rankings, with_pins
@@ -106,6 +106,21 @@ class Method:
         downwards and stop no less after relevant documents. "any reader": wherever they stop. "": not proved.
         """
         return ""
+
+    @property
+    def rates_advice(self) -> str:
+        """Why pages of this method say nothing, or little, about what each ranker would earn alone, and what to do."""
+        if self.propensity_kernel is not unknown_propensities:
+            return ""
+        return (
+            f"With {self.name}, some results cannot appear at the rank that a ranker gives them, or the probability of "
+            f"that is unknown. {OTHER_RATES}"
+        )
+
+    @property
+    def keeps_propensities(self) -> bool:
+        """Whether `combine` keeps the propensities of what is shown unless told otherwise; see `weigh_kernel`."""
+        return False
 
     @property
     def outcome(self) -> Kind:
@@ -193,7 +208,7 @@ class Method:
         *,
         seed: Seed = None,
         pinned: Mapping[int, Hashable] | None = None,
-        propensities: bool = False,
+        propensities: bool | None = None,
     ) -> Impression:
         """Draw one list of at most k documents to show to a user.
 
@@ -204,8 +219,9 @@ class Method:
             None draws a new one.
         pinned: documents to keep at positions, counted from 0. They use up slots of the k, and take no part in the
             draw and in inference.
-        propensities: keep the propensities of what is shown, which rpm needs to estimate what each ranker earns alone;
-            ppm, dpm and opm can tell them from any impression. Costs microseconds, and only up to six rankers.
+        propensities: whether to keep the propensities of what is shown, which rpm needs to estimate what each ranker
+            earns alone; ppm, dpm and opm can tell them from any impression. Only up to six rankers. By default rpm
+            keeps them if it shows rankers' own pages often enough for useful rates: if its lead is 1 to 4.
 
         >>> from multileave import TeamDraft
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
@@ -217,7 +233,8 @@ class Method:
         self.check_rankers(len(source.names))
         state = seed_state(seed)
         k = size - len(pins)
-        drawn, note, ranks, stat = self._draw(source, k, state, propensities and self.weigh_kernel is not weigh_nothing)
+        kept = self.keeps_propensities if propensities is None else propensities
+        drawn, note, ranks, stat = self._draw(source, k, state, kept and self.weigh_kernel is not weigh_nothing)
         ids = source.decoded(drawn)
         shown = with_pins(ids[:k], pins, size) if pins else ids[:k]
         placed = tuple((shown.index(document), document) for document in pins.values())

@@ -30,13 +30,14 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._parameters import check_integer
 from multileave.methods._round_propensities import is_copy, stored_propensities, weigh_rounds
-from multileave.methods._unstated import unknown_propensities
+from multileave.methods._unstated import OTHER_RATES, unknown_propensities
 from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged, rank_in
 from multileave.methods.team_draft import TeamDraft, draw_teams, expect_teams
 from multileave.random import below
 
 MOST = 2**20  # of either parameter, far beyond what makes a difference
+LEADS_OFTEN = 4  # the largest lead whose pages are worth estimating rates from (docs/rates.md)
 
 
 @kernel
@@ -211,6 +212,23 @@ class RoundPreference(Method):
     def pareto(self) -> Pareto:
         """Not without leads."""
         return "reader" if self.lead else ""
+
+    @property
+    def rates_advice(self) -> str:
+        """Without frequent leads, rates take many times an A/B test's impressions."""
+        if self.propensity_kernel is unknown_propensities:
+            return super().rates_advice
+        if self.keeps_propensities:
+            return ""
+        return (
+            f"With lead={self.lead}, rpm shows a ranker's own results at its ranks too seldom: rates would take many "
+            f"times as many impressions as an A/B test. {OTHER_RATES}"
+        )
+
+    @property
+    def keeps_propensities(self) -> bool:
+        """Only if rankers lead often."""
+        return 1 <= self.lead <= LEADS_OFTEN
 
     def params(self) -> Sequence[float]:
         """Return group and lead."""

@@ -22,6 +22,7 @@ import pyarrow.fs as pafs
 
 from multileave.methods.base import Method
 from multileave.replay.inferring.batches import BatchCredits
+from multileave.replay.inferring.events import SATISFIED
 from multileave.replay.inferring.row_keys import ROW
 from multileave.replay.reading.click_join import ClickJoin
 from multileave.replay.reading.files import LogFile, Part, Paths, find_files, parts
@@ -66,7 +67,7 @@ def replay(
     unit: the column that identifies the unit (user or session); with None, or null in a row, each impression is
         its own unit.
     actions: "click", "cart", "purchase" or any other in the log; "satisfied" is a click with at least
-        `dwell` seconds on the document.
+        `dwell` seconds on the document; "purchase:value" adds up the values of purchases in its rates.
     window: how long after its impression a click counts. Earlier clicks count, as clocks differ.
     cap: units with more impressions than this, such as bots, are left out.
     filter: a pyarrow expression on the columns of the log; other rows are left out.
@@ -88,7 +89,9 @@ def replay(
     threads = workers or os.cpu_count() or 1
     files = find_files(paths, filesystem)
     separate = None if clicks is None else find_files(clicks, filesystem)
-    wants = Wants(unit, filter, times=window is not None, dwell="satisfied" in settings.actions.names, other=other)
+    wants = Wants(
+        unit, filter, times=window is not None, dwell=SATISFIED in settings.actions.bases, other=other
+    )  # fmt: skip
     with Quarantine(quarantine) as wrong, ThreadPoolExecutor(threads) as pool:
         run = LocalRun(settings, wrong, pool, threads, progress, separate=separate is not None)
         if separate is None:

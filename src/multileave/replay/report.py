@@ -11,9 +11,11 @@ from typing import IO, Any, Self
 
 from multileave.errors import DataError, TallyError, nearest
 from multileave.log.reader import RowError
+from multileave.methods.base import get_method
 from multileave.replay.arms import ArmComparison, merged_arms
 from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally, Verdict
 from multileave.stats.arms import Agreement
+from multileave.stats.rates.wording import note_on
 from multileave.stats.verdict.judging import judge
 from multileave.stats.verdict.segments import NO_SEGMENT
 from multileave.stats.verdict.verdict import DEFAULT
@@ -89,7 +91,7 @@ class Counts:
 class Comparison:
     """The tally of one action between the same rankers with the same method, and the rules of its verdict.
 
-    segments: the same by segment.
+    segments: the same by segment. rated: whether rates were wanted.
     """
 
     method: str
@@ -97,6 +99,7 @@ class Comparison:
     tally: Tally
     rules: Rules = DEFAULT
     segments: SegmentedTally | None = None
+    rated: bool = True
 
     @property
     def key(self) -> tuple[str, frozenset[str], str]:
@@ -126,6 +129,10 @@ class Comparison:
             return judge(self.tally, self.rules)
         except TallyError:
             return None
+
+    def rates_note(self, verdict: Verdict | None) -> str:
+        """Return why the rates of a verdict are missing or imprecise, and what to do; empty if they are fine."""
+        return note_on(verdict.rates, get_method(self.method)) if verdict is not None and self.rated else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +234,7 @@ class Replay:
                     "impressions": comparison.tally.impressions,
                     "units": comparison.tally.units,
                     "verdict": None if verdict is None else verdict.to_dict(),
+                    "rates_note": comparison.rates_note(verdict),
                     **({} if by_segment is None else {"segments": by_segment.to_dict()}),
                 }
                 for comparison, verdict, by_segment in ((c, c.verdict, c.verdict_by_segment) for c in self.comparisons)

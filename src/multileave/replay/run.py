@@ -159,7 +159,7 @@ class Run:
             for place, action in enumerate(self.settings.actions.names):
                 tally, left_out = sums.tally(place)
                 self.counts.units_over_cap += left_out if place == 0 else 0
-                found = Comparison(str(header.method), action, tally)
+                found = Comparison(str(header.method), action, tally, rated=self.settings.actions.rates)
                 if header.segment is not None and self.settings.segment is not None:
                     by_segment = SegmentedTally(tally.rankers, self.settings.segment)
                     by_segment.tallies[header.segment] = tally

@@ -32,7 +32,7 @@ class LogSimulation:
     """Users who see result pages and click; `batches` yields their log.
 
     data: queries whose documents all rankers rank. method, user, k: as in a study. users: how many there are.
-    purchases: the share of clicks that are followed by a purchase, a separate event.
+    purchases: the share of clicks that are followed by a purchase, a separate event with a value.
 
     >>> from multileave.clicks import user
     >>> from multileave.data import synthetic
@@ -57,9 +57,10 @@ class LogSimulation:
         queries = [self._query(number) for number in range(len(self.data))]
         state = seed_state(seed)
         rng = np.random.default_rng(state.tolist())
+        prices = np.random.default_rng([*state.tolist(), 1])
         for first in range(0, impressions, size):
             rows = [self._page(queries, state, number) for number in range(first, min(first + size, impressions))]
-            self._add_events(rows, rng)
+            self._add_events(rows, rng, prices)
             yield rows
 
     def _query(self, number: int) -> tuple[dict[str, list[str]], dict[str, int]]:
@@ -90,12 +91,13 @@ class LogSimulation:
             clicks=positions[np.argsort(clicked[positions], kind="stable")].tolist(),
         )
 
-    def _add_events(self, rows: list[dict[str, Any]], rng: np.random.Generator) -> None:
+    def _add_events(self, rows: list[dict[str, Any]], rng: np.random.Generator, prices: np.random.Generator) -> None:
         """Replace clicked positions by events, each followed by its purchase if there is one."""
         count = sum(len(row["clicks"]) for row in rows)
         bought = (rng.random(count) < self.purchases).tolist()
         dwell = np.round(rng.exponential(40.0, count), 1).tolist()
         after = rng.integers(1_000_000, 120_000_000, count).tolist()
+        worth = np.round(prices.lognormal(3.0, 0.7, count), 2).tolist()
         event = 0
         for row in rows:
             events = []
@@ -106,7 +108,7 @@ class LogSimulation:
                 events.append({**what, "action": "click", "timestamp": time, "dwell": dwell[event]})
                 if bought[event]:
                     events.append(
-                        {**what, "action": "purchase", "timestamp": time + timedelta(minutes=1), "dwell": None}
+                        {**what, "action": "purchase", "timestamp": time + timedelta(minutes=1), "value": worth[event]}
                     )
                 event += 1
             row["clicks"] = events

@@ -7,7 +7,8 @@ look (`stopping`).
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 POWER = 0.8
 MOST_UNITS = 10**12
 MANY_LOOKS = ("anytime", "scheduled")
+AB_FIGURES = ("effect", "units", "impressions", "units_low", "units_high", "expected_units")  # of an A/B test
 ONE_ERROR = 0.15865525393145707  # a normal variable exceeds its mean by one standard deviation this often
 
 
@@ -95,6 +97,8 @@ class Plan:
         mean number of units when it does, or has reached `units`, if the preference is as large as planned.
     units_low, units_high: if the effect is a tally's own estimate, how many it takes if the true preference is one
         standard error larger or smaller; units_high is None if that is no preference, or takes too many to plan for.
+    ab: what an A/B test of all rankers would take for the same pair, by metric, as far as is known; its effect is the
+        difference of the metric per page.
     """
 
     effect: float
@@ -111,6 +115,7 @@ class Plan:
     looks: int | tuple[float, ...] | None = None
     spending: str | None = None
     expected_units: int | None = None
+    ab: "Mapping[str, Plan]" = field(default_factory=dict)
 
     @property
     def rules(self) -> Rules:
@@ -151,10 +156,14 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values that JSON can hold."""
         return {
-            **{name: value for name, value in vars(self).items() if name != "design"},
+            **{name: value for name, value in vars(self).items() if name not in ("design", "ab")},
             "impressions_per_unit": self.design.impressions,
             "deviation": self.design.deviation,
             "curve": [{"units": units, "power": chance} for units, chance in self.curve()],
+            "ab": {
+                metric: {**{name: getattr(other, name) for name in AB_FIGURES}, "times": other.units / self.units}
+                for metric, other in self.ab.items()
+            },
         }
 
 
@@ -250,13 +259,18 @@ def plan_pairs(
     *,
     pair: tuple[str, str] | None = None,
     comparisons: int | None = None,
+    lift: float | None = None,
     **options: Any,
 ) -> list[tuple[tuple[str, str], Plan]]:
     """Return a plan for each pair of a tally whose preferences vary, by the number of units.
 
     effect: the preference to detect; by default the one each pair has. pair: plan for these two rankers only.
     comparisons: the number of pairs to correct for, by default all of the tally's. options: of `plan`.
+    lift: what an A/B test on clicks is to detect, 0.02 for 2 %; by default the difference of the pair's rates, if the
+        tally has them (see `ab_planning`).
     """
+    from multileave.stats.ab_planning import plan_ab
+
     tally.check_units("a plan")
     moments = tally.moments()
     if pair is not None:
@@ -276,8 +290,9 @@ def plan_pairs(
         else:
             made = plan(design, size, comparisons=comparisons, **options)
             if effect is None:
-                made = _with_range(made, error * design.deviation / math.sqrt(moments.units))
-            found.append((names, made))
+                made = with_range(made, error * design.deviation / math.sqrt(moments.units))
+            ab = plan_ab(tally, int(n), int(m), lift, comparisons=comparisons, **options)
+            found.append((names, made if ab is None else replace(made, ab={"clicks": ab})))
     if not found:
         raise TallyError(
             f"The tally's {moments.impressions:,} impressions show no preference between {'; '.join(without)}, so the "
@@ -287,7 +302,7 @@ def plan_pairs(
     return sorted(found, key=lambda one: one[1].units)
 
 
-def _with_range(made: Plan, error: float) -> Plan:
+def with_range(made: Plan, error: float) -> Plan:
     """Return a plan with the range of units that an error of its effect causes."""
     wanted = made.power, made.rules, made.comparisons
     low = _fewest(made.design, made.effect + error, *wanted)

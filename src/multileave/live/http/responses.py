@@ -82,6 +82,10 @@ class VerdictAnswer(BaseModel):
     experiment: int
     action: str
     verdict: Annotated[VerdictModel | None, Field(description=TOO_FEW)]
+    rates_note: Annotated[
+        str,
+        Field(description="Why rates are missing or too imprecise to act on, and what to do; empty if they are fine."),
+    ]
     traffic: Traffic
     as_of: AsOf
     stale: Stale

@@ -37,6 +37,7 @@ from multileave.live.pages.sessions import (
     open_session,
 )
 from multileave.live.records import Look
+from multileave.live.report import Report
 from multileave.live.scope import scope_of
 from multileave.live.segments import MOST_SEGMENTS
 from multileave.methods import get_method
@@ -300,18 +301,19 @@ def _live(reader: Viewer, number: int, action: str, most: int | None = None) -> 
         values["drawn"] = drawn
         values["forest"] = pairs.forest_of(verdict, definition.control, drawn, per_day)
         values["matrix"] = pairs.matrix_of(verdict, drawn)
-        values["rates"] = rates_of(verdict, report.action, drawn)
+        values["rates"] = rates_of(report, verdict, drawn)
         values["curves"] = pairs.curves_of(looks, verdict, definition.control, drawn)
     return values
 
 
-def rates_of(verdict: Verdict, action: str, drawn: Sequence[str]) -> dict[str, Any] | None:
-    """Return what each drawn ranker would earn alone, in words; None if that is not known."""
+def rates_of(report: Report, verdict: Verdict, drawn: Sequence[str]) -> dict[str, Any]:
+    """Return what each drawn ranker would earn alone, in words, and why that is missing or imprecise."""
     rates = verdict.rates
     if rates is None:
-        return None
-    rows = [(name, rate_words(rates, rates[name], counted(action)), rates[name].significant) for name in drawn]
-    return {"rows": rows, "assumption": rates.assumption}
+        return {"rows": [], "assumption": "", "note": report.rates_note}
+    what = counted(report.action)
+    rows = [(name, rate_words(rates, rates[name], what), rates[name].significant) for name in drawn]
+    return {"rows": rows, "assumption": rates.assumption, "note": report.rates_note}
 
 
 def _form(

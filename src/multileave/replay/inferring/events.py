@@ -7,9 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from multileave.kernels import kernel
+from multileave.stats.rates.values import split_action
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+SATISFIED = "satisfied"
 EVENTS = ("not_shown", "duplicate", "unused", "counted")  # what becomes of an event
 FEW = 32  # events of a row that are compared with each other to find duplicates; more are sorted
 
@@ -19,7 +21,7 @@ class Actions:
     """Which events count; each action gets its own verdict.
 
     names: "click", "cart", "purchase" or any other name in the log; "satisfied" is a click with at
-        least `dwell` seconds on the document.
+        least `dwell` seconds on the document. "purchase:value" adds up the values of purchases (`stats.rates.values`).
     window: how long after its impression an event counts, in microseconds; None for any time.
     whole_pages: whether impressions hold all that was shown, so that exposure balance can be checked.
     rates: whether to estimate what each ranker would earn alone; needs whole pages.
@@ -30,6 +32,16 @@ class Actions:
     window: int | None = None
     whole_pages: bool = True
     rates: bool = True
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The actions whose events count, one for each name."""
+        return tuple(split_action(name)[0] for name in self.names)
+
+    @property
+    def valued(self) -> int:
+        """Bit a is set if names[a] adds up values."""
+        return sum(1 << place for place, name in enumerate(self.names) if split_action(name)[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +85,14 @@ def read_events(batch: pa.RecordBatch, actions: Actions) -> Events:
     codes = coded.indices.to_numpy(zero_copy_only=False)
     names = coded.dictionary.to_pylist()
     bits = np.array(
-        [sum(1 << a for a, wanted in enumerate(actions.names) if wanted == name) for name in names] or [0],
+        [sum(1 << a for a, wanted in enumerate(actions.bases) if wanted == name) for name in names] or [0],
         dtype=np.uint32,
     )
     masks = bits[codes] if len(codes) else np.zeros(0, dtype=np.uint32)
-    if "satisfied" in actions.names and "click" in names:
+    if SATISFIED in actions.bases and "click" in names:
         stayed = dwell.fill_null(-1.0).to_numpy(zero_copy_only=False) >= actions.dwell
-        masks[stayed & (codes == names.index("click"))] |= np.uint32(1 << actions.names.index("satisfied"))
+        satisfied = sum(1 << a for a, base in enumerate(actions.bases) if base == SATISFIED)
+        masks[stayed & (codes == names.index("click"))] |= np.uint32(satisfied)
     times = time.fill_null(-(2**62)).to_numpy(zero_copy_only=False)
     late = undated = 0
     if actions.window is not None and len(times):

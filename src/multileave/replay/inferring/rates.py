@@ -69,13 +69,41 @@ def rate_batch(
         np.empty((2, rankers)),
         np.empty(2 * checked.most + 2),
         np.empty(max(checked.most, 1), dtype=np.uint8),
+        (np.uint32(actions.valued), events.values, np.empty(max(checked.most, 1))),
     )
     return found
 
 
 @kernel
-def rate_rows(pages, k, lengths, note, pins, stat, events, clicks, params, found, page_room, chance_room, clicked):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Fill in what all valid rows say. pages: see `CheckedRows.pages`; found: see `BatchRates`; the rest is scratch."""
+def fill_worth(events, values, row, bit, pinned, page, worth):  # type: ignore[no-untyped-def]
+    """Fill in the largest value of each drawn document's events of an action, 0 if none has one. bit: of the action."""
+    offsets, positions, masks = events[0], events[1], events[2]
+    worth[:] = np.nan
+    for event in range(offsets[row], offsets[row + 1]):
+        position = positions[event]
+        if masks[event] & bit == 0 or position < 0 or position >= page or np.isnan(values[event]):
+            continue
+        place = position
+        for x in range(len(pinned)):
+            if pinned[x] == position:
+                place = -1
+                break
+            place -= pinned[x] < position
+        if place >= 0 and not worth[place] >= values[event]:
+            worth[place] = values[event]
+    for x in range(len(worth)):
+        if np.isnan(worth[x]):
+            worth[x] = 0.0
+
+
+@kernel
+def rate_rows(pages, k, lengths, note, pins, stat, events, clicks, params, found, page_room, chance_room, clicked, valued):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    """Fill in what all valid rows say.
+
+    pages: see `CheckedRows.pages`. found: see `BatchRates`. valued: the bits of actions that add up values, the values
+    of all events, and scratch for those of a page. The rest is scratch.
+    """
+    adds_values, values, worth = valued
     rows, starts, ranks, drawn, visible, reasons = pages
     said, totals, squares = found
     actions, rankers = clicks.shape[1], ranks.shape[1]
@@ -95,10 +123,13 @@ def rate_rows(pages, k, lengths, note, pins, stat, events, clicks, params, found
         fixed = pins[1][pins[0][row] : pins[0][row + 1]]
         for action in range(actions):
             if clicks[place, action]:
-                mark_clicks(
-                    events, row, np.uint32(1) << np.uint32(action), fixed, shown + len(fixed), clicked[: drawn[place]]
-                )
-                add_earned(own, shown, chances, clicked, earned[action * rankers : (action + 1) * rankers])
+                bit, sums = np.uint32(1) << np.uint32(action), earned[action * rankers : (action + 1) * rankers]
+                if adds_values & bit:
+                    fill_worth(events, values, row, bit, fixed, shown + len(fixed), worth[: drawn[place]])
+                    add_earned(own, shown, chances, worth, sums)
+                else:
+                    mark_clicks(events, row, bit, fixed, shown + len(fixed), clicked[: drawn[place]])
+                    add_earned(own, shown, chances, clicked, sums)
         add_rates(earned, page_room, totals, squares)
 
 

@@ -302,18 +302,10 @@ def _batches(file: pq.ParquetFile, part: Part, columns: list[str]) -> Iterator[p
         yield from file.read_row_group(part.row_group, columns=columns, use_threads=False).to_batches(BATCH)
 
 
-def _holds_figures(file: pq.ParquetFile, part: Part) -> bool:
-    """Return whether some list of figures has two or more, such as propensities; an empty one counts as one value."""
-    group = file.metadata.row_group(part.row_group)
-    held = (group.column(x) for x in range(group.num_columns))
-    return any(one.path_in_schema.startswith("stat.") and one.num_values > group.num_rows for one in held)
-
-
 def _columns(file: pq.ParquetFile, part: Part, wants: Wants, segment: str | None) -> list[str]:
     """Return the columns to read; documents only if a click has no position."""
     names = set(file.schema_arrow.names)
-    wanted = [*NEEDED, *dict.fromkeys(name for name in (wants.unit, segment) if name)]
-    wanted += ["stat"] if _holds_figures(file, part) else []
+    wanted = [*NEEDED, "stat", *dict.fromkeys(name for name in (wants.unit, segment) if name)]
     # Ids of other types are of no use, but also do no harm if no click refers to them.
     if wants.separate or (
         "impression_id" in names and fits(file.schema_arrow.field("impression_id").type, pa.string())

@@ -11,6 +11,9 @@ ASSUMPTION = (
 )
 
 
+WIDE = 0.5  # half of an interval, relative to the control's rate; wider ones are too imprecise to act on
+
+
 class RankerRate(Record):
     """What a ranker would earn alone, per page, and how that compares with the control."""
 
@@ -30,6 +33,13 @@ class RankerRate(Record):
     p_corrected: float | None = about("The p-value corrected for the number of rankers.", default=None)
     significant: bool = about("Whether p_corrected is at most 1 - confidence.", default=False)
 
+    @property
+    def precise(self) -> bool:
+        """Whether the interval of the lift, or of the control's rate, is narrow enough to act on."""
+        if self.difference is None:
+            return self.high - self.low <= 2.0 * WIDE * abs(self.rate)
+        return None not in (self.lift_low, self.lift_high) and self.lift_high - self.lift_low <= 2.0 * WIDE  # type: ignore[operator]
+
 
 class Rates(Record):
     """What each ranker would earn alone; `str()` is a line for each ranker.
@@ -43,13 +53,18 @@ class Rates(Record):
 
     control: str = about("The ranker that others are compared with.")
     estimator: str = about("How rates are estimated: doubly robust, normalised or weighted.")
-    impressions: int = about("Number of impressions whose propensities are known.")
+    impressions: int = about("Number of impressions whose propensities are known, as the estimand counts them.")
     units: int = about("Number of units they come from.")
     confidence: float = about("Confidence level of the intervals.")
     anytime: bool = about("Whether the intervals are valid at any time.")
     rankers: tuple[RankerRate, ...] = about("A rate for each ranker.")
 
-    DERIVED: ClassVar = ("assumption",)
+    DERIVED: ClassVar = ("assumption", "precise")
+
+    @property
+    def precise(self) -> bool:
+        """Whether all rankers' rates are precise enough to act on: lifts are known to within 50 points."""
+        return all(rate.precise for rate in self.rankers)
 
     @property
     def assumption(self) -> str:

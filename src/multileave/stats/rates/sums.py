@@ -62,6 +62,14 @@ class RateSums:
         for name in ("totals", "products", "pages", "squares"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    def by_unit(self) -> "RateSums":
+        """Return the same with units as the impressions, if each counts as one: a single one is then a unit's mean."""
+        other = RateSums(self.rankers)
+        other.merge(self)
+        other.pages = self.pages * (self.impressions / max(self.seen, 1))
+        other.seen, other.squares = self.impressions, self.products[: self.rankers, : self.rankers].copy()
+        return other
+
     def reordered(self, order: Any) -> "RateSums":
         """Return the same with the rankers in another order."""
         other = RateSums(self.rankers)

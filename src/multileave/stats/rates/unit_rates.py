@@ -4,7 +4,7 @@ Row x belongs to the unit in row x of the tally's `Units`, so ids are not kept t
 summed at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,11 @@ class UnitRates:
         other.rows, other.singles = self.rows[:, columns_of(order)], self.singles.reordered(order)
         return other
 
-    def sums(self) -> RateSums:
-        """Return the sums over all units."""
+    def sums(self, weighted: "Callable[[Floats], Floats] | None" = None) -> RateSums:
+        """Return the sums over all units; weighted: how much their rows count, all equally by default."""
         sums = RateSums(self.singles.rankers)
         sums.merge(self.singles)
-        sums.add_units(self.rows)
+        sums.add_units(self.rows if weighted is None else weighted(self.rows))
         return sums
 
     def to_dict(self, units: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from multileave.stats.tally.units import Units
 
 if TYPE_CHECKING:
     from multileave.stats.health import Health
+    from multileave.stats.tally.weighting import Weighting
 
 ROWS = 1 << 14  # units at a time
 
@@ -56,8 +57,8 @@ class BaseTally(ABC):
         """Return the sum over impressions of the squared preference, (P,)."""
 
     @abstractmethod
-    def rate_sums(self) -> RateSums:
-        """Return the sums from which it follows what each ranker would earn alone."""
+    def rate_sums(self, weighting: "Weighting | None" = None) -> RateSums:
+        """Return the sums from which it follows what each ranker would earn alone, with units weighted."""
 
     @abstractmethod
     def activity(self) -> "tuple[np.ndarray[Any, Any], Ints]":

@@ -5,7 +5,7 @@ of the units is kept in `GroupedSums`, so a verdict costs the same however many 
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,14 @@ from multileave.stats.tally.units import IMPLAUSIBLE
 from multileave.stats.verdict.rules import Rules
 from multileave.stats.verdict.verdict import Verdict
 
+if TYPE_CHECKING:
+    from multileave.stats.tally.weighting import Weighting
+
 # Preferences are rounded to multiples of GRID so that their sums are exact, and removing what was added leaves nothing
 # behind. A sum within ZERO of zero is zero: thirds do not add up on a grid.
 GRID = 2.0**-38
 ZERO = 2.0**-30
+VALUE_GRID = 2.0**-20  # of values such as revenue, which add up to more
 STATE_VERSION = 3
 
 
@@ -32,9 +36,9 @@ def pairs_of(preferences: Floats) -> Floats:
     return on_grid(preferences[pair_positions(len(preferences))])
 
 
-def on_grid(values: Floats) -> Floats:
-    """Return values rounded so that sums can be undone exactly."""
-    found: Floats = np.round(values / GRID) * GRID
+def on_grid(values: Floats, grid: float = GRID) -> Floats:
+    """Return values rounded to multiples of the grid, so that sums can be undone exactly."""
+    found: Floats = np.round(values / grid) * grid
     return found
 
 
@@ -80,7 +84,10 @@ class GroupedTally(BaseTally):
                 del self._clicks[row.clicks]
 
     def change_rates(self, before: "Floats | None", after: "Floats | None") -> None:
-        """Replace a unit's old row of `RateSums`, None if it is new, by its new one, None if it is gone."""
+        """Replace a unit's old row of `RateSums`, None if it is new, by its new one, None if it is gone.
+
+        The caller weights rows (`weighted_rates`), in the way that is then asked of `rate_sums`.
+        """
         for row, times in ((before, -1), (after, 1)):
             if self.rates is not None and row is not None:
                 self.rates.add_units(row[None], times)
@@ -89,9 +96,11 @@ class GroupedTally(BaseTally):
         """Return `squares`."""
         return self.squares
 
-    def rate_sums(self) -> RateSums:
-        """Return `rates`, empty if they are not known."""
-        return RateSums(len(self.rankers)) if self.rates is None else self.rates
+    def rate_sums(self, weighting: "Weighting | None" = None) -> RateSums:
+        """Return `rates`, empty if they are not known; their units are already weighted."""
+        if self.rates is None:
+            return RateSums(len(self.rankers))
+        return self.rates.by_unit() if weighting is not None and weighting.estimand == "users" else self.rates
 
     def activity(self) -> "tuple[np.ndarray[Any, Any], Ints]":
         """Return levels of activity (clicks, or impressions if nobody clicked), and how many units have each."""

@@ -37,6 +37,7 @@ from multileave.written import Written
 
 if TYPE_CHECKING:
     from multileave.stats.rates.records import Rates
+    from multileave.stats.tally.weighting import Weighting
     from multileave.stats.verdict.strengths import Strengths
 
 FORMAT_VERSION = 1
@@ -292,11 +293,18 @@ class Tally(BaseTally):
         """
         from multileave.stats.rates.estimating import estimate
 
-        return estimate(self.rate_sums(), self._rankers, Rules(confidence, **options), estimator)
+        rules = Rules(confidence, **options)
+        return estimate(self.rate_sums(rules.weighting), self._rankers, rules, estimator)
 
-    def rate_sums(self) -> RateSums:
-        """Return the sums from which it follows what each ranker would earn alone."""
-        return self._rates.sums()
+    def rate_sums(self, weighting: "Weighting | None" = None) -> RateSums:
+        """Return the sums from which it follows what each ranker would earn alone, with units weighted."""
+        from multileave.stats.tally.weighting import weighted_rates
+
+        if weighting is None:
+            return self._rates.sums()
+        counts = self._units.counts[: len(self._units)]
+        sums = self._rates.sums(lambda rows: weighted_rates(rows[: len(counts)], counts[: len(rows)], weighting))
+        return sums.by_unit() if weighting.estimand == "users" else sums
 
     def strengths(self, confidence: float = 0.95, *, replicates: int = 200, seed: int = 0) -> "Strengths":
         """Return Bradley-Terry strengths of the rankers; a unit that prefers one is a win, a tie counts half.
@@ -317,6 +325,11 @@ class Tally(BaseTally):
     def units_at(self, rows: Ints) -> tuple[Floats, Ints]:
         """Return the sums by pair (n, P) and the impressions (n,) of some units."""
         return self._units.at(rows)
+
+    def clicks_by_unit(self) -> tuple[Ints, Ints]:
+        """Return the impressions and the clicks of each unit, without impressions that have no unit."""
+        used = len(self._units)
+        return self._units.counts[:used], self._units.clicks[:used]
 
     def squared_preferences(self) -> Floats:
         """Return the sum over impressions of the squared preference, (P,)."""

@@ -6,6 +6,8 @@ All of it depends on a unit's number of impressions n_u alone, so grouped sums c
     estimand "users"         the mean over units of a unit's mean preference: S_u / n_u, and 1
     cap                      units with more impressions than this are left out
     winsorise                units with more impressions than this count as if they had so many: S_u cap / n_u, and cap
+
+Rates are weighted in the same way, row by row (`weighted_rates`).
 """
 
 from dataclasses import dataclass
@@ -62,6 +64,19 @@ class Weighting:
         return kept, counted, counted / impressions
 
 
+def weighted_rates(rows: Floats, impressions: Ints, weighting: Weighting) -> Floats:
+    """Return units' rows of `RateSums`, (U, 2R + 1), as the weighting counts them; what is left out is zero.
+
+    impressions: of each unit. A row may be of fewer, as its last number says: those whose propensities are known.
+    """
+    if weighting == Weighting():
+        return rows
+    factors, known = np.zeros(len(rows)), rows[:, -1] > 0.0
+    factors[known] = weighting.of(rows[known, -1].round().astype(np.int64))[2]
+    factors[~weighting.of(np.maximum(impressions, 1))[0]] = 0.0
+    return rows * factors[:, None]
+
+
 class WeightedTally(BaseTally):
     """A tally whose units are weighted; impressions are those that count, as they count.
 
@@ -72,6 +87,7 @@ class WeightedTally(BaseTally):
     def __init__(self, tally: BaseTally, weighting: Weighting) -> None:
         super().__init__(tally.rankers, zero=tally._grouped.zero)
         self.evidence, self._activity, self._rate_sums = tally.evidence, tally.activity, tally.rate_sums
+        self._weighting = weighting
         self._grouped = _weighted_groups(tally._grouped, weighting)
         units, used = tally._units, len(tally._units)
         kept, counted, factors = weighting.of(units.counts[:used])
@@ -90,9 +106,9 @@ class WeightedTally(BaseTally):
         """Return the sum over impressions of the squared preference, (P,)."""
         return self._squares
 
-    def rate_sums(self) -> RateSums:
-        """Return the sums of the tally that is weighted: rates count every impression."""
-        return self._rate_sums()
+    def rate_sums(self, weighting: Weighting | None = None) -> RateSums:
+        """Return the sums of the tally that is weighted, in its own way."""
+        return self._rate_sums(weighting or self._weighting)
 
     def activity(self) -> "tuple[np.ndarray[Any, Any], Ints]":
         """Return the levels of activity of the tally that is weighted."""

@@ -181,7 +181,7 @@ def _verdict(
         pairs.append(PairVerdict((tally.rankers[n], tally.rankers[m]), **found))
     health = examine(tally, moments, rules.dropped, limit=rules.weighting.limit)
     impressions = tally.impressions - tally.over(rules.cap)[1]
-    rates = estimate(tally.rate_sums(), tally.rankers, rules)
+    rates = estimate(tally.rate_sums(rules.weighting), tally.rankers, rules)
     return Verdict(
         tally.rankers, impressions, moments.units, rules.confidence, tuple(pairs), rules, health, rates
     )  # fmt: skip

@@ -27,7 +27,10 @@ def verdict(number: Number, request: Request, action: Action = None) -> dict[str
     """Return which ranker is preferred; the confidence intervals are valid however often one looks."""
     report = service_of(request).report(number, action)
     found = None if report.verdict is None else report.verdict.to_dict()
-    said = {"experiment": number, "action": report.action, "verdict": found, "traffic": report.traffic}
+    said = {
+        "experiment": number, "action": report.action, "verdict": found, "rates_note": report.rates_note,
+        "traffic": report.traffic,
+    }  # fmt: skip
     return {**said, "as_of": report.as_of, "stale": report.stale}
 
 
