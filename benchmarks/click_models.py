@@ -20,7 +20,8 @@ import numpy as np
 
 K = 6
 QUERIES, DOCUMENTS, PAGES = 60, 14, 20_000
-GRADES = 200
+SEED = 24_000  # the first of the simulated logs
+ATTRACTIVE, SATISFYING = 20, 10  # levels; a grade is one of each, so satisfaction is independent of attractiveness
 
 EXAMINE = [1.0, 0.7, 0.55, 0.45, 0.38, 0.33]
 BROWSING = [[1.0], [0.6, 0.95], [0.45, 0.5, 0.9], [0.35, 0.35, 0.5, 0.9], [0.3, 0.25, 0.35, 0.5, 0.85],
@@ -29,36 +30,44 @@ AFTER_CLICK = [0.85, 0.7, 0.6, 0.5, 0.4]
 TRUTH: dict[str, list[float]] = {
     "position": EXAMINE[1:],
     "bayesian": [0.85, 0.45],
+    "alike": [0.85, 0.45],
     "returning": [0.85, 0.75, 0.35],
     "dependent": [*AFTER_CLICK, 0.85],
     "browsing": [e for row in BROWSING for e in row][1:],
 }
 
+SAME = {"alike": "bayesian"}
+
+
+def levels(a: float, b: float, count: int) -> Any:
+    """Return that many equally likely values of a Beta distribution."""
+    from scipy.stats import beta
+
+    return beta.ppf((np.arange(count) + 0.5) / count, a, b)
+
 
 def simulated(name: str, seed: int) -> Any:
     """Return pages of users of that model; better documents are shown higher, and each at several ranks."""
-    from scipy.stats import beta
-
     from multileave.clicks import Browsing, Cascade, PositionBased, Returning
     from multileave.clicks.fitting import PageCollector
     from multileave.random import seed_state
 
     rng = np.random.default_rng([seed, 7])
-    click = tuple(beta.ppf((np.arange(GRADES) + 0.5) / GRADES, 1.0, 3.0).tolist())
-    never = (0.0,) * GRADES
-    # Satisfaction is independent of attractiveness: neighbouring grades differ in it.
-    satisfied = tuple(
-        np.random.default_rng(5).permutation(beta.ppf((np.arange(GRADES) + 0.5) / GRADES, 4.5, 5.5)).tolist()
-    )
+    click = tuple(np.repeat(levels(1.0, 3.0, ATTRACTIVE), SATISFYING).tolist())
+    # "alike" is the same model for documents that all satisfy alike
+    satisfying = levels(4.5, 5.5, SATISFYING) if name == "bayesian" else np.full(SATISFYING, TRUTH["alike"][1])
+    satisfied = tuple(np.tile(satisfying, ATTRACTIVE).tolist())
+    never = (0.0,) * len(click)
     user = {
         "position": lambda: PositionBased(click, tuple(EXAMINE)),
         "browsing": lambda: Browsing(click, tuple(map(tuple, BROWSING))),
         "dependent": lambda: Cascade(click, never, False, (*AFTER_CLICK, 0.5), (0.85,)),
         "bayesian": lambda: Cascade(click, satisfied, False, (0.85,), (0.85,)),
+        "alike": lambda: Cascade(click, satisfied, False, (0.85,), (0.85,)),
         "returning": lambda: Returning(click, never, False, (0.75,), (0.85,), (0.35,)),
     }[name]()
     kernel = getattr(user, "order_kernel", user.kernel)
-    grade = rng.integers(GRADES, size=(QUERIES, DOCUMENTS)).astype(np.uint8)
+    grade = rng.integers(len(click), size=(QUERIES, DOCUMENTS)).astype(np.uint8)
     quality = rng.normal(size=grade.shape) + 2.0 * np.array(click)[grade]
     state = seed_state(int(rng.integers(2**60)))
     order = np.zeros(K, dtype=np.uint8)
@@ -72,48 +81,70 @@ def simulated(name: str, seed: int) -> Any:
     return collector.pages()
 
 
-def coverage(repeats: int, models: list[str], samples: int = 100) -> dict[str, Any]:
-    """Return how often each parameter was in its 95 % interval."""
+def coverage(repeats: int, models: list[str], out: Path, samples: int = 50) -> None:
+    """Print how often each parameter was in its 95 % interval, and write every log's intervals as they come."""
     from multileave.clicks.fitting.estimation import Estimator
     from multileave.clicks.fitting.models import MODELS
     from multileave.clicks.fitting.posterior import exposure_classes
     from multileave.clicks.fitting.resampling import intervals
 
-    found = {}
+    out.mkdir(parents=True, exist_ok=True)
     for name in models:
-        inside, values = [], []
+        truth = np.array(TRUTH[name])
+        if name == "bayesian":
+            truth[1] = levels(4.5, 5.5, SATISFYING).mean()
         started = time.process_time()
-        for seed in range(repeats):
-            pages = simulated(name, seed)
-            estimator = Estimator(MODELS[name], pages, exposure_classes(pages))
-            estimator.fit(pages.row_weights())
-            span = intervals(estimator, samples=samples, seed=seed, threads=2)[estimator.free]
-            truth = np.array(TRUTH[name])
-            inside.append((span[:, 0] <= truth) & (truth <= span[:, 1]))
-            values.append(estimator.theta[estimator.free])
-        found[name] = {
-            "coverage": np.mean(inside, axis=0).round(3).tolist(),
-            "bias": (np.mean(values, axis=0) - truth).round(4).tolist(),
-            "deviation": np.std(values, axis=0).round(4).tolist(),
+        found = []
+        with open(out / f"coverage-{name}.jsonl", "w", encoding="utf-8") as file:
+            for seed in range(SEED, SEED + repeats):
+                pages = simulated(name, seed)
+                estimator = Estimator(MODELS[SAME.get(name, name)], pages, exposure_classes(pages))
+                estimator.fit(pages.row_weights())
+                span = intervals(estimator, samples=samples, seed=seed, threads=1)[estimator.free]
+                found.append(np.column_stack([estimator.theta[estimator.free], span]))
+                line = {"seed": seed, "estimate_low_high": found[-1].round(5).tolist()}
+                print(json.dumps(line), file=file, flush=True)
+        value, low, high = np.moveaxis(np.array(found), 2, 0)
+        figures = {
+            "coverage": ((low <= truth) & (truth <= high)).mean(axis=0).round(3).tolist(),
+            "below": (high < truth).mean(axis=0).round(3).tolist(),
+            "above": (truth < low).mean(axis=0).round(3).tolist(),
+            "bias": (value.mean(axis=0) - truth).round(4).tolist(),
+            "deviation": value.std(axis=0).round(4).tolist(),
             "cpu_seconds": round(time.process_time() - started, 1),
         }
-        print(name, json.dumps(found[name]), flush=True)
-    return found
+        print(name, json.dumps(figures), flush=True)
 
 
-def selection(repeats: int, models: list[str]) -> dict[str, float]:
-    """Return how often the model that simulated the log was chosen."""
-    from multileave.clicks.fitting import fit
+def selection(repeats: int, models: list[str], out: Path) -> None:
+    """Print how often the model that simulated the log was chosen, and write every choice as it comes."""
+    from multileave.clicks.fitting.estimation import Estimator
+    from multileave.clicks.fitting.held_out import FOLDS, choose, deal, held_out_model
+    from multileave.clicks.fitting.models import MODELS
+    from multileave.clicks.fitting.posterior import exposure_classes
 
-    found = {}
+    out.mkdir(parents=True, exist_ok=True)
+    right = []
     for name in models:
-        chosen = [fit(simulated(name, seed), samples=2, seed=seed).best for seed in range(repeats)]
-        found[name] = float(np.mean([best == name for best in chosen]))
-        print(name, found[name], {best: chosen.count(best) for best in sorted(set(chosen))}, flush=True)
-    return found
+        chosen = []
+        with open(out / f"selection-{name}.jsonl", "w", encoding="utf-8") as file:
+            for seed in range(SEED, SEED + repeats):
+                pages = simulated(name, seed)
+                classes, fold = exposure_classes(pages), deal(pages, FOLDS, seed)
+                fair = [model for model in MODELS.values() if pages.ordered or not model.ordered]
+                results = {}
+                for model in fair:
+                    estimator = Estimator(model, pages, classes)
+                    estimator.fit(pages.row_weights())
+                    results[model.name] = held_out_model(estimator, pages, fold)
+                chosen.append(choose(results, [len(model.free(pages.k)) for model in fair]))
+                print(json.dumps({"seed": seed, "chosen": chosen[-1]}), file=file, flush=True)
+        right += [best == SAME.get(name, name) for best in chosen]
+        print(name, {best: chosen.count(best) for best in sorted(set(chosen))}, flush=True)
+    print(f"right: {np.mean(right):.3f} of {len(right)}")
 
 
-def split(log: str, out: Path) -> None:
+def split(log: str, out: Path, seed: int) -> None:
     """Write a split of a log by sessions, 80 to 20, as arrays, and print our held-out figures on it."""
     from multileave.clicks.fitting.conditional import click_rates
     from multileave.clicks.fitting.estimation import Estimator
@@ -123,7 +154,7 @@ def split(log: str, out: Path) -> None:
     from multileave.replay.clicked_pages import read_pages
 
     pages = read_pages(log).pages
-    fold = np.random.default_rng(0).permutation(np.arange(pages.sessions) % 5) == 0  # True: held out
+    fold = np.random.default_rng(seed).permutation(np.arange(pages.sessions) % 5) == 0  # True: held out
     out.mkdir(parents=True, exist_ok=True)
     shown = pages.lists[pages.row_list[pages.page_row]]
     clicked = pages.row_order[pages.page_row] > 0
@@ -155,7 +186,7 @@ def _figures(likelihood: Any, rate: Any, pages: Any, test: Any) -> dict[str, flo
     }
 
 
-def peer(folder: Path, models: list[str], rates: list[float], epochs: int = 60) -> None:
+def peer(folder: Path, rates: list[float], epochs: int = 60) -> None:
     """Fit CLAX's models to the training pages of a split, and print their held-out figures."""
     import clax
     import jax
@@ -180,12 +211,10 @@ def peer(folder: Path, models: list[str], rates: list[float], epochs: int = 60) 
     check, train = train[: len(train) // 10], train[len(train) // 10 :]  # CLAX stops early on pages of its own
     kinds = {
         "position": clax.PositionBasedModel, "browsing": clax.UserBrowsingModel, "dependent": clax.DependentClickModel,
-        "bayesian": clax.DynamicBayesianNetwork,
+        "bayesian": clax.DynamicBayesianNetwork, "cascade": clax.CascadeModel, "chain": clax.ClickChainModel,
     }  # fmt: skip
     figures = {}
     for name, kind in kinds.items():
-        if name not in models:
-            continue
         best: dict[str, float] = {}
         for rate in rates:
             sizes = {"query_doc_pairs": documents + 1, "positions": k + 1}
@@ -239,16 +268,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--models", nargs="*", default=list(TRUTH))
     parser.add_argument("--rates", nargs="*", type=float, default=[0.003, 0.01, 0.03], help="of the peer")
+    parser.add_argument("--seed", type=int, default=24, help="of the split")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/click-models"))
     given = parser.parse_args()
     if given.what == "coverage":
-        coverage(given.repeats, given.models)
+        coverage(given.repeats, given.models, given.out)
     elif given.what == "selection":
-        selection(given.repeats, given.models)
+        selection(given.repeats, given.models, given.out)
     elif given.what == "split":
-        split(given.path, given.out)
+        split(given.path, given.out, given.seed)
     else:
-        peer(Path(given.path), given.models, given.rates)
+        peer(Path(given.path), given.rates)
 
 
 if __name__ == "__main__":

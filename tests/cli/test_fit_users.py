@@ -1,6 +1,7 @@
 """multileave fit-users: from a log to a file of users, a table, JSON and a page."""
 
 import json
+import lzma
 import tomllib
 
 import numpy as np
@@ -31,7 +32,7 @@ def test_fit_users_writes_users_and_a_page_and_prints_a_table(log, tmp_path, cap
     assert main(["fit-users", str(log), *arguments]) == 0
     printed = capsys.readouterr().out
     assert "click rate by rank" in printed
-    assert "quarantined: 1" in printed
+    assert "quarantined: 1; the first: 'query' is None" in printed
     assert "Best: position" in printed
     users = tomllib.loads(out.read_text())
     assert users["version"] == 1
@@ -47,8 +48,8 @@ def test_fit_users_prints_one_json_document(log, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["best"] == "position"
     assert found["rows"] == {
-        "rows": 1501, "pages": 1500, "quarantined": 1, "repeated": 0, "other": 0, "malformed_clicks": 0,
-        "orphan_clicks": 0, "unused_clicks": 0,
+        "rows": 1501, "pages": 1500, "quarantined": 1, "repeated": 0, "other": 0, "lost_parts": 0,
+        "malformed_clicks": 0, "orphan_clicks": 0, "unused_clicks": 0,
     }  # fmt: skip
 
 
@@ -59,3 +60,18 @@ def test_fit_users_refuses_a_log_that_cannot_identify_examination(tmp_path, caps
     assert main(["fit-users", str(path), "--out", str(tmp_path / "users.toml")]) == 2
     assert "cannot identify examination" in capsys.readouterr().err
     assert not (tmp_path / "users.toml").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--html"])
+def test_fit_users_refuses_a_file_in_no_folder_before_it_fits(log, tmp_path, capsys, option):
+    assert main(["fit-users", str(log), option, str(tmp_path / "nowhere" / "users")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_fit_users_tells_of_files_that_end_early(log, tmp_path, capsys):
+    cut = tmp_path / "cut.jsonl.xz"
+    cut.write_bytes(lzma.compress(log.read_bytes())[:-40])
+    assert main(["fit-users", str(log), str(cut), "--models", "position", "--samples", "2"]) == 0
+    assert "lost parts: 1" in capsys.readouterr().out
+    assert main(["fit-users", str(cut)]) == 2
+    assert "The first problem: The file cannot be read to its end" in capsys.readouterr().err

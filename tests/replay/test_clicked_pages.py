@@ -69,7 +69,7 @@ def test_invalid_rows_are_quarantined_and_counted(tmp_path):
 def test_a_log_of_invalid_rows_only_says_what_is_wrong(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(lines([{"query": "cats", "clicks": []}]))
-    with pytest.raises(DataError, match=r"1 rows were read, 1 of them are invalid. .*: 'shown' is None"):
+    with pytest.raises(DataError, match=r"1 rows were read, of which 1 are invalid. .*: 'shown' is None"):
         read_pages(path)
     path.write_bytes(b"")
     with pytest.raises(DataError, match="no valid pages"):
@@ -169,3 +169,10 @@ def test_ubi_pages_are_hits_or_our_impressions(tmp_path):
     assert (found.counts.pages, found.counts.other) == (2, 3)
     assert [order for _, order, _ in content(found.pages)] == [[0, 1, 0], [1, 0, 0]]
     assert found.pages.sessions == 1
+
+
+def test_a_column_of_sessions_that_no_page_has_is_refused(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(lines(ROWS))
+    with pytest.raises(DataError, match="No page has a 'visitor'"):
+        read_pages(path, unit="visitor")

@@ -12,7 +12,7 @@ from multileave.errors import DataError
 
 if TYPE_CHECKING:
     from multileave.clicks.fitting import UserFit
-    from multileave.replay.clicked_pages import PageCounts
+    from multileave.replay.clicked_pages import ClickedPages
 
 
 def fit_users(
@@ -39,6 +39,9 @@ def fit_users(
     from multileave.integrations.ubi_pages import read_ubi_pages
     from multileave.replay.clicked_pages import read_pages
 
+    for path in (out, html):
+        if path is not None and not path.parent.is_dir():
+            raise DataError(f"{path} cannot be written: there is no folder {path.parent}. Choose another file.")
     with _bar() as tell:
         options: Any = {"k": k, "unit": unit, "quarantine": quarantine, "memory": memory, "progress": tell}
         if ubi:
@@ -66,21 +69,21 @@ def fit_users(
     if as_json:
         print_json({**users.to_dict(), "rows": vars(found.counts), "examples": found.examples})
         return
-    _print(users, found.counts, quarantine)
+    _print(users, found, quarantine)
     if out is not None:
         typer.echo(f"Users written to {out}.")
 
 
-def _print(users: "UserFit", counts: "PageCounts", quarantine: Path | None) -> None:
+def _print(users: "UserFit", found: "ClickedPages", quarantine: Path | None) -> None:
     console = table_console()
     log = users.log
-    console.print(
-        f"{log['pages']:,} pages of {log['queries']:,} queries in {log['sessions']:,} sessions, "
-        f"{log['clicks']:,} clicks"
-    )
-    wrong = {name: value for name, value in vars(counts).items() if value and name not in ("rows", "pages")}
+    console.print(", ".join(f"{name}: {log[name]:,}" for name in ("pages", "queries", "sessions", "clicks")))
+    wrong = {name: value for name, value in vars(found.counts).items() if value and name not in ("rows", "pages")}
     if wrong:
-        where = f"; see {quarantine}" if quarantine is not None and counts.quarantined else ""
+        where = ""
+        if found.examples:
+            first = f"the first: {found.examples[0]['reason']} Use --quarantine FILE to see all."
+            where = f"; see {quarantine}" if quarantine is not None else f"; {first}"
         console.print(", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in wrong.items()) + where)
     for note in users.notes:
         console.print(note)

@@ -47,13 +47,17 @@ class PageFormat(Protocol):
 
 @dataclass
 class PageCounts:
-    """Rows of a log: rows == pages + quarantined + repeated + other; orphan_clicks belong to none of them."""
+    """Rows of a log: rows == pages + quarantined + repeated + other; orphan_clicks belong to none of them.
+
+    lost_parts are files and row groups that could not be read to their end.
+    """
 
     rows: int = 0
     pages: int = 0
     quarantined: int = 0
     repeated: int = 0
     other: int = 0
+    lost_parts: int = 0
     malformed_clicks: int = 0
     orphan_clicks: int = 0
     unused_clicks: int = 0
@@ -107,13 +111,14 @@ def read_pages(
                     reader.take(part, join.next_part(), wrong)
         examples = wrong.examples
     if not len(reader.collector):
-        reason = f" The first invalid row: {examples[0]['reason']}" if examples else ""
+        reason = f" The first problem: {examples[0]['reason']}" if examples else ""
         raise DataError(
-            f"The log has no valid pages: {reader.counts.rows:,} rows were read, {reader.counts.quarantined:,} "
-            f"of them are "
-            f"invalid.{reason} Pass a log with pages that were shown, such as "
+            f"The log has no valid pages: {reader.counts.rows:,} rows were read, of which "
+            f"{reader.counts.quarantined:,} are invalid.{reason} Pass a log with pages that were shown, such as "
             '{"query": "q", "shown": ["d1", "d2"], "clicks": [0]}.'
         )
+    if unit is not None and not reader.with_unit:
+        raise DataError(f"No page has a {unit!r}. Pass a column that identifies the session, or none.")
     return ClickedPages(reader.collector.pages(), reader.counts, examples)
 
 
@@ -130,6 +135,7 @@ class _Reader:
     def __init__(self, collector: PageCollector, action: str, unit: str | None, other: PageFormat | None) -> None:
         self.collector, self.action, self.unit, self.other = collector, action, unit, other
         self.counts = PageCounts()
+        self.with_unit = 0
         self._seen: set[str] = set()
 
     def take(self, part: Part, joined: Any, quarantine: Quarantine) -> None:
@@ -156,12 +162,14 @@ class _Reader:
             except ClicksError as error:
                 loaded.wrong.append((number, RowError(str(error))))
         self.counts.rows += sum(rows for rows, _ in loaded.lost)
+        self.counts.lost_parts += len(loaded.lost)
         self.counts.quarantined += quarantine.add(loaded.entries(part))
 
     def click_batches(self, files: Sequence[LogFile], quarantine: Quarantine, progress: Progress) -> Iterator[Any]:
         """Yield batches of separate clicks."""
         for part in _steps("reading clicks", files, progress):
             loaded = load_clicks(part, self.other)
+            self.counts.lost_parts += len(loaded.lost)
             self.counts.malformed_clicks += quarantine.add(loaded.entries(part))
             yield from loaded.batches
 
@@ -182,6 +190,7 @@ class _Reader:
             shown, held, session, grades = _plain_page(raw, separate=events is not None)
         if self.unit is not None:
             session = id_text(raw.get(self.unit))
+            self.with_unit += session is not None
         positions = self._positions(shown, held if events is None else events)
         self.collector.add(query, shown, positions, session, grades)
         self.counts.pages += 1

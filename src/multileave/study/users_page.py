@@ -32,7 +32,7 @@ def users_page(users: UserFit) -> str:
     notes = [*users.notes, *(f"{name} cannot be fitted. {reason}" for name, reason in users.unidentified.items())]
     pictures = (
         (curves(users), "Examination and going on by rank, with 95 % intervals, for each model that has them by rank."),
-        (perplexities(users), "Held-out perplexity by rank; lower is better. Black: the click rate of each rank."),
+        (perplexities(users), "Held-out perplexity by rank; lower is better. Dashed: the click rate of each rank."),
         (attractiveness(users), "Attractiveness of the results shown: the share of results that are less attractive."),
     )
     return page.substitute(

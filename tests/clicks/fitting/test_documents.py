@@ -14,7 +14,7 @@ from multileave.clicks.fitting.posterior import BINS, NODES, Tables, exposure_cl
 def posterior(alpha, beta, hits, fails, bins):
     tables = Tables(np.array([alpha]), np.array([beta]))
     mean, spread, dense = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.uint8)
-    logs = np.zeros((1, 5))
+    logs = np.zeros((1, 6))
     update_posterior(
         np.zeros(1, dtype=np.int64), tables.alpha, tables.beta, tables.nodes, tables.log_weights, tables.log_hit,
         tables.log_fail, tables.log_miss, np.array([hits]), np.array([fails]), np.asarray(bins)[None], mean, spread,

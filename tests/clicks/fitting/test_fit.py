@@ -145,7 +145,7 @@ def test_a_log_without_clicks_is_refused():
 def test_a_short_log_is_refused():
     collector = PageCollector()
     collector.add("q", ["a", "b"], [0])
-    with pytest.raises(DataError, match="1 sessions; expected at least 20"):
+    with pytest.raises(DataError, match="has 1; expected at least 20"):
         fit(collector.pages())
 
 
@@ -182,6 +182,18 @@ def test_equal_pages_are_stored_once_and_repeated_clicks_count_once():
     assert pages.row_weights().tolist() == [5.0]
     assert (pages.repeats, pages.clicks_below, pages.clicks, pages.sessions) == (5, 5, 10, 1)
     assert pages.ordered
+
+
+def test_pages_that_show_a_document_twice_are_counted():
+    rng = np.random.default_rng(6)
+    collector = PageCollector(3)
+    for page in range(300):
+        shown = ["a", "b", "a"] if page < 7 else rng.permutation(["a", "b", "c"]).tolist()
+        collector.add("q", shown, [x for x in range(3) if rng.random() < (0.5, 0.3, 0.2)[x]])
+    collector.add("q", ["a"], [])
+    pages = collector.pages()
+    assert pages.doubled == 7
+    assert "7 pages show a document twice" in fit(pages, models=["position"], samples=2).notes[0]
 
 
 def test_unknown_models_are_refused():

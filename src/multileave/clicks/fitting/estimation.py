@@ -5,7 +5,7 @@ factor, 1 - rho a (see `behaviour`). Passing these back and forth is belief prop
 likelihood's estimates for the position-based and the user browsing model, whose pages do not tie documents together,
 and an approximation for cascades, whose pages tie only documents below the last click.
 
-The map from parameters to their updates is accelerated by Anderson's method [walker2011].
+The map from parameters and priors to their updates is accelerated by Anderson's method [walker2011].
 """
 
 from collections.abc import Callable
@@ -19,15 +19,17 @@ from scipy.special import expit, logit
 from multileave.clicks.fitting.conditional import Situations, browsing_situations, rank_centre, rank_situations
 from multileave.clicks.fitting.models import UserModel
 from multileave.clicks.fitting.pages import Pages
-from multileave.clicks.fitting.posterior import BINS, MOST, NODES, Tables, update_posterior
+from multileave.clicks.fitting.posterior import BINS, LEAST, MOST, NODES, Tables, update_posterior
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
 BOUND = 7.0  # parameters lie between expit(-7) and expit(7), which is 0.0009 and 0.9991
-ITERATIONS = 40
-INNER = 3  # updates of the priors for each of the parameters
+ITERATIONS = 60
+PASSES = 2  # exchanges of messages for each update
 PRIOR_STEPS = 12
+LEAST_SATISFACTION = 2.0  # size of the prior of satisfaction
 WINDOW = 10
+SIZE_WEIGHT = 0.02  # of the sizes of priors, which are hardly known, beside parameters and means
 TOLERANCE = 1e-3  # of logits, whose standard errors are ten times that or more
 SITUATIONS: dict[str, Callable[[Pages], Situations]] = {"position": rank_situations, "browsing": browsing_situations}
 
@@ -129,9 +131,10 @@ class Estimator:
         self.bins = np.zeros((size, BINS), dtype=np.float32)
         self.num, self.den = np.zeros(len(self.theta)), np.zeros(len(self.theta))
         self._work = [np.zeros(k * halves) for _ in range(4)]
-        self.logs = np.zeros((priors, 5))
-        self.sizes = np.bincount(self.kind, minlength=priors).astype(np.float64)
+        self.logs = np.zeros((priors, 6))
         self.tables = Tables(np.full(priors, 0.6), np.full(priors, 2.4))
+        if halves == 2:
+            self.tables.set_class(self.classes, 1.2, 1.8)
         self.situations = SITUATIONS[model.name](pages) if model.conditional else None
         self._sweep = sweep.bind(page=model.page)
 
@@ -165,27 +168,46 @@ class Estimator:
             self.logs,
         )  # fmt: skip
 
-    def step(self, weights: Floats, passes: int = 2) -> Floats:
-        """Return the update of the free parameters, as logits, after that many exchanges of messages."""
+    @property
+    def state(self) -> Floats:
+        """All that is fitted: parameters as logits, then as logs alpha, beta of the priors and satisfaction's size."""
+        alpha, beta = self.tables.alpha, self.tables.beta
+        own = slice(0, self.classes)
+        size = np.log(alpha + beta)[self.classes :]
+        return np.concatenate([logit(self.theta[self.free]), np.log(alpha[own]), np.log(beta[own]), size])
+
+    @state.setter
+    def state(self, state: Floats) -> None:
+        logits, alpha, beta, size = self._split(state)
+        self.theta[self.free] = expit(np.clip(logits, -BOUND, BOUND))
+        self._set_priors(np.exp(alpha), np.exp(beta), np.exp(size))
+
+    def _split(self, state: Floats) -> list[Floats]:
+        return np.split(state, np.cumsum([len(self.free), self.classes, self.classes]))
+
+    def _set_priors(self, alpha: Floats, beta: Floats, size: Floats) -> None:
+        """Set the priors of attractiveness, and that of satisfaction, whose mean is a parameter, by its size."""
+        for z in range(self.classes):
+            self.tables.set_class(z, float(np.clip(alpha[z], LEAST, MOST)), float(np.clip(beta[z], LEAST, MOST)))
+        if self.model.halves == 2:
+            both, mean = float(np.clip(size[-1], LEAST_SATISFACTION, MOST)), float(self.theta[-1])
+            self.tables.set_class(self.classes, both * (1.0 - mean), both * mean)
+
+    def mapped(self, weights: Floats, passes: int) -> Floats:
+        """Return the state's update after that many exchanges of messages: EM for parameters, Newton for priors."""
         for _ in range(passes):
             self._pass(weights)
             self._update_documents()
-        self._pass(weights)
-        updated = self.model.updated(self.num, self.den, self.pages.k)
-        return np.asarray(np.clip(logit(updated[self.free]), -BOUND, BOUND))
+        logits = logit(self.model.updated(self.num, self.den, self.pages.k)[self.free])
+        alpha, beta, size = self.tables.updated(self.logs)
+        own = slice(0, self.classes)
+        size = np.clip(size[self.classes :], LEAST_SATISFACTION, MOST)
+        return np.concatenate([np.clip(logits, -BOUND, BOUND), np.log(alpha[own]), np.log(beta[own]), np.log(size)])
 
-    def set(self, logits: Floats) -> None:
-        """Set the free parameters; the mean satisfaction is also that of its prior."""
-        self.theta[self.free] = expit(np.clip(logits, -BOUND, BOUND))
-        if self.model.halves == 2:
-            tables, mean = self.tables, float(self.theta[-1])
-            size = float(np.clip(tables.alpha[-1] + tables.beta[-1], 2.0, MOST))
-            tables.set_class(self.classes, size * (1.0 - mean), size * mean)
-
-    @property
-    def logits(self) -> Floats:
-        """The free parameters as logits."""
-        return np.asarray(logit(self.theta[self.free]))
+    def _residual(self, moves: Floats) -> Floats:
+        """Return a move of the state as moves of parameters and of the priors' means, and, with less weight, sizes."""
+        logits, alpha, beta, size = self._split(moves)
+        return np.concatenate([logits, alpha - beta, SIZE_WEIGHT * (alpha + beta), SIZE_WEIGHT * size])
 
     def fit(self, weights: Floats, *, iterations: int = ITERATIONS) -> "Estimate":
         """Fit parameters and priors until nothing moves."""
@@ -194,24 +216,21 @@ class Estimator:
             for _ in range(min(iterations, PRIOR_STEPS)):
                 self._pass(weights)
                 self._update_documents()
-                self._move_priors(*self.tables.updated(self.sizes, self.logs))
+                self._set_priors(*self.tables.updated(self.logs))
             return self._last_pass(weights)
         before: list[tuple[Floats, Floats]] = []
         last = np.inf
         for turn in range(iterations):
-            start = self.logits
-            for _ in range(INNER):
-                self._pass(weights)
-                self._update_documents()
-                self._move_priors(*self.tables.updated(self.sizes, self.logs))
-            moved = self.step(weights, 1)
-            residual = float(np.linalg.norm(moved - start))
-            if turn > 1 and np.abs(moved - start).max() < TOLERANCE:
+            start = self.state
+            moved = self.mapped(weights, PASSES)
+            moves = self._residual(moved - start)
+            residual = float(np.linalg.norm(moves))
+            if turn > 1 and np.abs(moves).max() < TOLERANCE:
                 break
-            # A step that led further away is forgotten with all before it.
-            before = [*before[-WINDOW:], (start, moved)] if residual < last else [(start, moved)]
+            # A step that led much further away is forgotten with all before it.
+            before = [*before[-WINDOW:], (start, moved)] if residual < 1.5 * last else [(start, moved)]
             last = residual
-            self.set(accelerated(before))
+            self.state = accelerated(before, self._residual)
         self.iterations = turn + 1
         return self._last_pass(weights)
 
@@ -223,10 +242,6 @@ class Estimator:
             centre = np.repeat(ranks, np.arange(1, self.pages.k + 1))
         assert self.situations is not None
         return self.situations.fit(weights, centre, start)
-
-    def _move_priors(self, alpha: Floats, beta: Floats) -> None:
-        for z in range(len(alpha)):
-            self.tables.set_class(z, float(alpha[z]), float(beta[z]))
 
     def _last_pass(self, weights: Floats) -> "Estimate":
         for _ in range(2):
@@ -242,8 +257,12 @@ class Estimator:
         )  # fmt: skip
 
 
-def accelerated(before: list[tuple[Floats, Floats]]) -> Floats:
+def accelerated(
+    before: list[tuple[Floats, Floats]], residual: Callable[[Floats], Floats] = lambda moves: moves
+) -> Floats:
     """Return Anderson's extrapolation of a fixed-point iteration from its last points and their images.
+
+    residual: what to make small of a move, linear.
 
     >>> points = [np.array([x]) for x in (8.0, 4.0)]
     >>> accelerated([(x, x / 2 + 1) for x in points]).round(6)
@@ -251,7 +270,7 @@ def accelerated(before: list[tuple[Floats, Floats]]) -> Floats:
     """
     points = np.array([start for start, _ in before])
     images = np.array([moved for _, moved in before])
-    residuals = images - points
+    residuals = np.array([residual(moves) for moves in images - points])
     if len(before) < 2:
         return np.asarray(images[-1])
     differences = np.diff(residuals, axis=0).T

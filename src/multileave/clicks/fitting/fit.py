@@ -29,9 +29,8 @@ DRAWS = 50_000
 SAMPLES = 200
 
 NO_ORDER = (
-    "Every page was clicked strictly downwards, so the log cannot show whether users go back up, or does not "
-    "record the order "
-    "of clicks."
+    "Every page was clicked strictly downwards: users of this log never go back up, or it does not record the order of "
+    "clicks."
 )
 
 
@@ -73,20 +72,21 @@ def fit(
         raise DataError(f"samples is {samples}; expected at least 2 samples for the bootstrap, such as {SAMPLES}.")
     if pages.sessions < 4 * FOLDS:
         raise DataError(
-            f"The log has {pages.sessions} sessions; expected at least {4 * FOLDS}, as models are compared on held-out "
-            "sessions. Pass a longer log."
+            f"Too few sessions: the log has {pages.sessions}; expected at least {4 * FOLDS}, as models are compared on "
+            "held-out sessions. Pass a longer log."
         )
     ranks = require_identified(pages)
     notes = []
     if ranks < pages.k:
         notes.append(
-            f"Ranks from {ranks + 1} are left out: no clicked document was shown both there and at ranks 1 to "
-            f"{ranks} for the "
-            "same query."
+            f"Ranks from {ranks + 1} are left out: no clicked document was shown both there and at ranks 1 to {ranks} "
+            "for the same query."
         )
         pages = pages.cut(ranks)
     if pages.clicks_below:
         notes.append(f"{pages.clicks_below:,} clicks below rank {pages.k} are left out.")
+    if pages.doubled:
+        notes.append(f"{pages.doubled:,} pages show a document twice; each place counts.")
     if pages.sessions == len(pages.page_row):
         notes.append("Every page is a session of its own: the log names no sessions with several pages.")
     unidentified = {}

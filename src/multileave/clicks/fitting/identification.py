@@ -26,9 +26,8 @@ def require_identified(pages: Pages) -> int:
     """Return how many ranks can be fitted, or raise `DataError` if examination cannot be told from attractiveness."""
     if pages.clicks == 0:
         raise DataError(
-            f"None of the {len(pages.page_row):,} pages has a click, so there is nothing to fit. Pass a log "
-            f"with clicks; if "
-            "clicks are in separate files, name them."
+            f"None of the {len(pages.page_row):,} pages has a click, so there is nothing to fit. Pass a log with "
+            "clicks; if clicks are in separate files, pass them with --clicks."
         )
     ranks = linked_ranks(pages)
     if ranks < 2:

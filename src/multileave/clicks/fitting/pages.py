@@ -64,6 +64,13 @@ class Pages:
         return bool(np.any((order > 0) & (order < highest)))
 
     @property
+    def doubled(self) -> int:
+        """How many pages show a document twice."""
+        order = np.sort(self.lists, axis=1)
+        lists = ((order[:, 1:] == order[:, :-1]) & (order[:, 1:] >= 0)).any(axis=1)
+        return int(lists[self.row_list[self.page_row]].sum())
+
+    @property
     def clicks(self) -> int:
         """How many documents were clicked, over all pages."""
         return int((self.row_order > 0).sum(axis=1)[self.page_row].sum())

@@ -71,6 +71,8 @@ class Tables:
 
     def set_class(self, z: int, alpha: float, beta: float) -> None:
         """Set the prior of a class."""
+        if (alpha, beta) == (self.alpha[z], self.beta[z]) and self.nodes[z, 0] > 0.0:
+            return
         self.alpha[z], self.beta[z] = alpha, beta
         with np.errstate(invalid="ignore"):  # SciPy divides 0 by 0, and then leaves the result out
             x, weights = roots_jacobi(NODES, beta - 1.0, alpha - 1.0)
@@ -80,14 +82,14 @@ class Tables:
         self.log_fail[z] = np.log1p(-self.nodes[z])
         self.log_miss[z] = np.log1p(-np.arange(BINS)[:, None] / (BINS - 1.0) * self.nodes[z])
 
-    def updated(self, counts: Floats, logs: Floats) -> tuple[Floats, Floats]:
-        """Return the priors' parameters after a Newton step for the logit of the mean and the log of the size.
+    def updated(self, logs: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return alpha and beta after a Newton step for the logit of the mean and the log of the size, and the size.
 
-        counts: (Z,) documents. logs: (Z, 5) sums over documents of the posterior expectations of log a and log(1 - a),
-            and
-        of their second moments about the posterior means: variances, then the covariance. The size alpha + beta has a
-        weak prior around 5, for classes that say nothing about it.
+        logs: (Z, 6) sums over the documents of a class of the posterior expectations of log a and log(1 - a), of their
+            variances and their covariance, and the number of documents.
+        The size alpha + beta has a weak prior around 5, for classes that say nothing about it.
         """
+        counts = logs[:, 5]
         weights = np.exp(self.log_weights)
         hit, fail = (weights * self.log_hit).sum(1), (weights * self.log_fail).sum(1)
         moments = np.stack(
@@ -101,19 +103,26 @@ class Tables:
         mean = self.alpha / size
         scale = size * mean * (1.0 - mean)
 
-        def information(m: Floats) -> tuple[Floats, Floats]:
+        def information(m: Floats) -> Floats:
+            """Return the information about the logit of the mean, and the logs of size, alpha and beta."""
+            of_alpha, of_beta, both = self.alpha**2 * m[:, 0], self.beta**2 * m[:, 1], self.alpha * self.beta * m[:, 2]
             by_mean = scale**2 * (m[:, 0] + m[:, 1] - 2.0 * m[:, 2])
-            by_size = self.alpha**2 * m[:, 0] + self.beta**2 * m[:, 1] + 2.0 * self.alpha * self.beta * m[:, 2]
-            return by_mean, by_size
+            return np.stack([by_mean, of_alpha + of_beta + 2.0 * both, of_alpha, of_beta])
 
-        (mean_whole, size_whole), (mean_known, size_known) = information(whole), information(whole - logs[:, 2:])
-        mean_step = scale * (by_alpha - by_beta) / np.maximum(np.maximum(mean_known, 0.1 * mean_whole), 1e-6)
-        pull = 1.0 / SIZE_SPREAD**2
-        size_slope = self.alpha * by_alpha + self.beta * by_beta - pull * np.log(size / SIZE)
-        size_step = size_slope / (np.maximum(size_known, 0.1 * size_whole) + pull)
-        mean = expit(logit(mean) + np.clip(mean_step, -1.0, 1.0))
+        known = np.maximum(information(whole - logs[:, 2:5]), 0.1 * information(whole))
+        pull = np.log(size / SIZE) / SIZE_SPREAD**2
+        curve = 1.0 / SIZE_SPREAD**2
+        mean_step = scale * (by_alpha - by_beta) / np.maximum(known[0], 1e-6)
+        size_step = (self.alpha * by_alpha + self.beta * by_beta - pull) / (known[1] + curve)
+        # At a bound of one parameter, the other has a step of its own.
+        alpha_step = (self.alpha * by_alpha - mean * pull) / (known[2] + mean**2 * curve)
+        beta_step = (self.beta * by_beta - (1.0 - mean) * pull) / (known[3] + (1.0 - mean) ** 2 * curve)
+        moved = expit(logit(mean) + np.clip(mean_step, -1.0, 1.0))
         size = size * np.exp(np.clip(size_step, -0.5, 0.5))
-        return np.clip(size * mean, LEAST, MOST), np.clip(size * (1.0 - mean), LEAST, MOST)
+        alpha, beta = size * moved, size * (1.0 - moved)
+        alone = self.alpha * np.exp(np.clip(alpha_step, -0.5, 0.5)), self.beta * np.exp(np.clip(beta_step, -0.5, 0.5))
+        alpha, beta = np.where(beta < LEAST, alone[0], alpha), np.where(alpha < LEAST, alone[1], beta)
+        return np.clip(alpha, LEAST, MOST), np.clip(beta, LEAST, MOST), size
 
 
 @kernel
@@ -129,6 +138,19 @@ def slopes(u, hits, fails, bins):  # type: ignore[no-untyped-def]
             first -= bins[b] * part
             second -= bins[b] * part * (1.0 - 2.0 * a + part)
     return first, second
+
+
+@kernel
+def log_density(u, hits, fails, bins):  # type: ignore[no-untyped-def]
+    """Return the log posterior density of u = logit a but for a constant, log a and log(1 - a)."""
+    log_hit = -np.log1p(np.exp(-u))
+    log_fail = -u + log_hit
+    a = np.exp(log_hit)
+    height = hits * log_hit + fails * log_fail
+    for b in range(1, len(bins)):
+        if bins[b] != 0.0:
+            height += bins[b] * np.log1p(-b / (len(bins) - 1.0) * a)
+    return height, log_hit, log_fail
 
 
 @kernel
@@ -154,30 +176,21 @@ def dense_posterior(hits, fails, bins, points):  # type: ignore[no-untyped-def]
     deviation = 1.0 / np.sqrt(max(-second, 1e-6))
     low = max(u - max(6.0 * deviation, 12.0 / hits), -500.0)  # exp(500) is still a number
     high = u + 6.0 * deviation
-    peak = -1e300
-    for turn in range(2):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for g in range(points):
-            at = low + (high - low) * g / (points - 1.0)
-            a = 1.0 / (1.0 + np.exp(-at))
-            log_hit = -np.log1p(np.exp(-at))
-            log_fail = -np.log1p(np.exp(at))
-            height = hits * log_hit + fails * log_fail
-            for b in range(1, len(bins)):
-                if bins[b] != 0.0:
-                    height += bins[b] * np.log1p(-b / (len(bins) - 1.0) * a)
-            if turn == 0:
-                peak = max(peak, height)
-            else:
-                p = np.exp(height - peak)
-                s0 += p
-                s1 += p * a
-                s2 += p * a * a
-                s3 += p * log_hit
-                s4 += p * log_fail
-                s5 += p * log_hit * log_hit
-                s6 += p * log_fail * log_fail
-                s7 += p * log_hit * log_fail
+    peak = log_density(u, hits, fails, bins)[0]
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for g in range(points):
+        at = low + (high - low) * g / (points - 1.0)
+        height, log_hit, log_fail = log_density(at, hits, fails, bins)
+        p = np.exp(height - peak)
+        a = np.exp(log_hit)
+        s0 += p
+        s1 += p * a
+        s2 += p * a * a
+        s3 += p * log_hit
+        s4 += p * log_fail
+        s5 += p * log_hit * log_hit
+        s6 += p * log_fail * log_fail
+        s7 += p * log_hit * log_fail
     mean, hit, fail = s1 / s0, s3 / s0, s4 / s0
     variance = max(s2 / s0 - mean * mean, 0.0)
     return mean, variance, hit, fail, s5 / s0 - hit * hit, s6 / s0 - fail * fail, s7 / s0 - hit * fail
@@ -204,7 +217,7 @@ def update_posterior(  # type: ignore[no-untyped-def]
 ):
     """Write each document's posterior mean and variance, and its chances on the nodes if it has little data.
 
-    kind: the class of each. logs: (Z, 5), see `Tables.updated`.
+    kind: the class of each. logs: (Z, 6), see `Tables.updated`; documents without data are left out.
     """
     points = nodes.shape[1]
     logs[:] = 0.0
@@ -213,6 +226,12 @@ def update_posterior(  # type: ignore[no-untyped-def]
         seen = hits[d] + fails[d]
         for b in range(bins.shape[1]):
             seen += bins[d, b]
+        if seen == 0.0:
+            size = alpha[z] + beta[z]
+            mean[d] = alpha[z] / size
+            spread[d] = mean[d] * (1.0 - mean[d]) / (size + 1.0)
+            continue
+        logs[z, 5] += 1.0
         if seen > DENSE:
             dense[d] = 1
             found = dense_posterior(alpha[z] + hits[d], beta[z] + fails[d], bins[d], points)

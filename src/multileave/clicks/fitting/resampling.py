@@ -1,23 +1,31 @@
 """Confidence intervals by a bootstrap over sessions.
 
 Examination in the position-based and the user browsing model is estimated again for every sample of sessions. A
-cascade's parameters are the fixed point of u = M(u), on the logit scale. For a sample of sessions with its own map M*,
-one Newton step from the estimate u leads to u + (I - M'(u))^-1 (M*(u) - M(u)), which has the same distribution as a
-full fit to first order and costs a hundredth of it. Priors of documents stay as they are: drawing sessions again would
-make documents look more different than they are. Intervals are 1.96 standard deviations of the samples around the
-estimate, on the logit scale (on the log scale for examination, which is relative to rank 1), cut at 1.
+cascade's parameters and priors are the fixed point of u = M(u), see `Estimator.state`. For a sample of sessions with
+its own map M*, one Newton step from the estimate u leads to u + (I - M'(u))^-1 (M*(u) - M(u)), which has the same
+distribution as a full fit to first order and costs a tenth of it. The priors are part of u: parameters that are
+estimated together with them vary less than parameters estimated with priors held fixed.
+
+Satisfaction is the mean over clicks of the documents' probabilities to satisfy. A log has a sample of documents, which
+drawing sessions does not vary. If document d has c_d of the clicks and its probability the posterior variance v_d, with
+t^2 that of the prior, then the update of the mean moves by c_d (1 - v_d / t^2) / sum c if the document's probability
+moves by 1. So the sample of documents adds t^2 sum (c_d (1 - v_d / t^2))^2 / (sum c)^2 to the variance of the update.
+
+Intervals are 1.96 standard deviations around the estimate, on the logit scale (on the log scale for examination, which
+is relative to rank 1), cut at 1.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from multileave.clicks.fitting.estimation import Estimator
 from multileave.outcome import Floats
 
 STEP = 0.05
+PASSES = 3  # exchanges of messages for each update; more change standard errors by 1 %
 NORMAL = 1.959964
 
 
@@ -27,17 +35,29 @@ def session_weights(sessions: int, seed: int, sample: int) -> Floats:
     return np.bincount(rng.integers(sessions, size=sessions), minlength=sessions).astype(np.float64)
 
 
-def response(estimator: Estimator, weights: Floats) -> tuple[Floats, Floats]:
+def response(estimator: Estimator, weights: Floats, pool: ThreadPoolExecutor) -> tuple[Floats, Floats]:
     """Return M(u) at the estimate u and (I - M'(u))^-1, by differences."""
-    centre = estimator.logits
-    base = estimator.copy().step(weights)
-    size = len(centre)
-    slope = np.zeros((size, size))
-    for j in range(size):
+    centre = estimator.state
+
+    def image(j: int) -> Floats:
         moved = estimator.copy()
-        moved.set(centre + STEP * (np.arange(size) == j))
-        slope[:, j] = (moved.step(weights) - base) / STEP
-    return base, np.asarray(np.linalg.pinv(np.eye(size) - slope), dtype=np.float64)
+        if j >= 0:
+            moved.state = centre + STEP * (np.arange(len(centre)) == j)
+        return moved.mapped(weights, PASSES)
+
+    base, *images = pool.map(image, range(-1, len(centre)))
+    slope = (np.array(images) - base).T / STEP
+    return base, np.asarray(np.linalg.pinv(np.eye(len(centre)) - slope), dtype=np.float64)
+
+
+def document_deviation(estimator: Estimator) -> float:
+    """Return the standard deviation of the update of mean satisfaction, as a logit, over samples of documents."""
+    mean, size = estimator.theta[-1], estimator.tables.alpha[-1] + estimator.tables.beta[-1]
+    prior = mean * (1.0 - mean) / (size + 1.0)
+    own = slice(estimator.pages.documents, None)
+    clicks = estimator.hits[own] + estimator.bins[own].sum(axis=1)
+    moves = clicks * np.clip(1.0 - estimator.spread[own] / prior, 0.0, 1.0)
+    return float(np.sqrt(prior * (moves**2).sum()) / max(clicks.sum(), 1.0) / (mean * (1.0 - mean)))
 
 
 def intervals(
@@ -57,26 +77,29 @@ def intervals(
         return found
     weights = pages.row_weights()
     conditional = estimator.situations is not None
-    if conditional:
-        base, inverse = estimator.conditional(weights), np.zeros((0, 0))
-    else:
-        base, inverse = response(estimator, weights)
-
-    def one(sample: int) -> Floats:
-        drawn = pages.row_weights(session_weights(pages.sessions, seed, sample))
-        if conditional:
-            moved = np.log(estimator.conditional(drawn, base)[free] / base[free])
-        else:
-            moved = inverse @ (estimator.copy().step(drawn) - base)
-        done(1)
-        return np.asarray(moved)
-
     with ThreadPoolExecutor(threads) as pool:
+        if conditional:
+            base, inverse = estimator.conditional(weights), np.zeros((0, 0))
+        else:
+            base, inverse = response(estimator, weights, pool)
+
+        def one(sample: int) -> Floats:
+            drawn = pages.row_weights(session_weights(pages.sessions, seed, sample))
+            if conditional:
+                moved = np.log(estimator.conditional(drawn, base)[free] / base[free])
+            else:
+                moved = inverse @ (estimator.copy().mapped(drawn, PASSES) - base)
+            done(1)
+            return np.asarray(moved)
+
         moves = np.array(list(pool.map(one, range(samples))))
-    deviation = moves.std(axis=0, ddof=1)
+    variance = moves[:, : len(free)].var(axis=0, ddof=1)
+    if estimator.model.halves == 2:
+        variance += (inverse[: len(free), len(free) - 1] * document_deviation(estimator)) ** 2
+    deviation = np.sqrt(variance)
     for sign, side in ((-1.0, 0), (1.0, 1)):
         if conditional:
             found[free, side] = np.minimum(base[free] * np.exp(np.clip(sign * NORMAL * deviation, -30, 30)), 1.0)
         else:
-            found[free, side] = expit(estimator.logits + sign * NORMAL * deviation)
+            found[free, side] = expit(logit(theta[free]) + sign * NORMAL * deviation)
     return found

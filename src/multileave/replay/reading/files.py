@@ -148,4 +148,4 @@ def _unpacked(file: LogFile, packed: str | None) -> Any:
 
 def unreadable(what: str, error: Exception) -> RowError:
     """Return the error for a file or a row group that cannot be read to its end."""
-    return RowError(f"The {what} cannot be read: {' '.join(str(error).split())[:300]}")
+    return RowError(f"The {what} cannot be read to its end: {' '.join(str(error).split())[:300].rstrip('.')}.")
