@@ -225,7 +225,7 @@ def weighted(rows, factor_of):
     ({"winsorise": 5}, lambda n: min(n, 5) / n),
     ({"estimand": "users"}, lambda n: 1 / n),
     ({"estimand": "users", "cap": 8}, lambda n: (n <= 8) / n),
-], ids=str)  # fmt: skip
+], ids=["cap", "winsorise", "users", "users and cap"])  # fmt: skip
 def test_rates_weight_units_as_preferences_are_weighted(options, factor_of):
     tally, rows = filled()
     found, expected = tally.rates(**options), weighted(rows, factor_of).rates()
