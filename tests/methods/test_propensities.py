@@ -163,9 +163,10 @@ def test_rpm_keeps_propensities_only_if_asked_and_for_few_rankers():
 
 @pytest.mark.parametrize("lead", range(1, 5))
 def test_rpm_keeps_propensities_if_rankers_lead_often(lead):
-    impression = ml.RoundPreference(lead=lead).combine(["abcd", "dcba"], k=3, seed=1)
+    method = ml.RoundPreference(lead=lead)
+    assert method.combine(["abcd", "dcba"], k=3, seed=1).stat == ()
+    impression = method.combine(["abcd", "dcba"], k=3, seed=1, propensities=method.keeps_propensities)
     assert len(impression.stat) == 3
-    assert ml.RoundPreference(lead=lead).combine(["abcd", "dcba"], k=3, seed=1, propensities=False).stat == ()
     assert ml.infer(impression, positions=[0]).alone is not None
 
 

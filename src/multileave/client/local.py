@@ -92,7 +92,8 @@ class LocalClient(BlockingClient):
             arm, _ = self._arms.find(position_of(hashlib.blake2b(source.encode(), person=b"arms").digest()))
         if arm is None:
             present = {name: documents or None for name, documents in search.rankings.items()}
-            return self._method.combine(present, size, seed=seed, pinned=pinned)
+            kept = self._method.keeps_propensities
+            return self._method.combine(present, size, seed=seed, pinned=pinned, propensities=kept)
         # Once each: to refuse what one ranker returned would leave pages out of its arm alone.
         own = dict.fromkeys(search.rankings.get(arm) or ())
         instead = dict.fromkeys(search.first_choice(self._control))

@@ -269,7 +269,7 @@ def combine_answers(
     """
     present = {name: ranking for name, ranking in rankings.items() if ranking}
     if compare and len(present) > 1:
-        impression = method.combine(rankings, k, seed=seed, pinned=pinned)
+        impression = method.combine(rankings, k, seed=seed, pinned=pinned, propensities=method.keeps_propensities)
         return impression, impression.shown, None
     name = control if control in present else next(iter(present), None)
     return None, tuple(with_pins(present.get(name or "", ()), pinned or {}, k)), name

@@ -124,7 +124,7 @@ def exercise(method: Method) -> None:
     """Call every kernel of a method that the service calls, with all types of arguments it calls them with."""
     for rankings in ({"a": ["x", "y", "z"], "b": ["z", "x", "y"]}, {"a": [1, 2, 3], "b": [3, 1, 2]}):
         for asked, pinned in ((rankings, None), (rankings, {0: "pinned"}), ({**rankings, "absent": None}, None)):
-            drawn = method.combine(asked, 2, seed=0, pinned=pinned)
+            drawn = method.combine(asked, 2, seed=0, pinned=pinned, propensities=method.keeps_propensities)
             for impression in (drawn, _read_back(drawn)):
                 infer(impression, positions=range(len(impression.shown)))
                 HealthCounts(len(impression.rankers)).add(impression, impression.rankers)

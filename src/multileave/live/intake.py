@@ -92,7 +92,10 @@ class Intake:
         if arm is None:
             seed = json.dumps([experiment.number, experiment.version, request.unit, request.query, request.salt])
             ranked = {name: present.get(name) for name in definition.rankers}
-            impression = get_method(definition.method).combine(ranked, size, seed=seed, pinned=pinned)
+            method = get_method(definition.method)
+            impression = method.combine(
+                ranked, size, seed=seed, pinned=pinned, propensities=method.keeps_propensities
+            )  # fmt: skip
         else:
             # Once each: to refuse what one ranker returned would leave pages out of its arm alone.
             own, instead = (tuple(dict.fromkeys(one)) for one in (present.get(arm, ()), _instead(experiment, present)))

@@ -119,7 +119,7 @@ class Method:
 
     @property
     def keeps_propensities(self) -> bool:
-        """Whether `combine` keeps the propensities of what is shown unless told otherwise; see `weigh_kernel`."""
+        """Whether the propensities of what is shown are worth keeping with every impression; see `weigh_kernel`."""
         return False
 
     @property
@@ -208,7 +208,7 @@ class Method:
         *,
         seed: Seed = None,
         pinned: Mapping[int, Hashable] | None = None,
-        propensities: bool | None = None,
+        propensities: bool = False,
     ) -> Impression:
         """Draw one list of at most k documents to show to a user.
 
@@ -219,9 +219,9 @@ class Method:
             None draws a new one.
         pinned: documents to keep at positions, counted from 0. They use up slots of the k, and take no part in the
             draw and in inference.
-        propensities: whether to keep the propensities of what is shown, which rpm needs to estimate what each ranker
-            earns alone; ppm, dpm and opm can tell them from any impression. Only up to six rankers. By default rpm
-            keeps them if it shows rankers' own pages often enough for useful rates: if its lead is 1 to 4.
+        propensities: keep the propensities of what is shown, which rpm needs to estimate what each ranker earns alone;
+            ppm, dpm and opm can tell them from any impression. Costs microseconds, and only up to six rankers. The
+            service and the clients ask for it if the method `keeps_propensities`.
 
         >>> from multileave import TeamDraft
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
@@ -233,8 +233,7 @@ class Method:
         self.check_rankers(len(source.names))
         state = seed_state(seed)
         k = size - len(pins)
-        kept = self.keeps_propensities if propensities is None else propensities
-        drawn, note, ranks, stat = self._draw(source, k, state, kept and self.weigh_kernel is not weigh_nothing)
+        drawn, note, ranks, stat = self._draw(source, k, state, propensities and self.weigh_kernel is not weigh_nothing)
         ids = source.decoded(drawn)
         shown = with_pins(ids[:k], pins, size) if pins else ids[:k]
         placed = tuple((shown.index(document), document) for document in pins.values())

@@ -75,7 +75,8 @@ class LogSimulation:
         query = below(rng, len(queries))
         user = int(self.users * uniform(rng) ** 1.5)  # some search often
         rankings, grades = queries[query]
-        impression = self.method.combine(rankings, self.k, seed=int(next_word(rng)))
+        kept = self.method.keeps_propensities
+        impression = self.method.combine(rankings, self.k, seed=int(next_word(rng)), propensities=kept)
         labels = np.array([grades[document] for document in impression.shown], dtype=np.uint8)
         clicked = np.zeros(len(labels), dtype=np.uint8)
         # A user who may go back has a kernel that numbers the clicks in their order.
