@@ -8,7 +8,7 @@ is one transaction: interrupted anywhere, it is as if it had not begun.
 
 import json
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from multileave.impression import ABSENT, Impression
 from multileave.live.arms import ArmChange
 from multileave.live.errors import Unavailable
+from multileave.live.event_values import values_by_position
 from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates, audit
 from multileave.live.store.database import Connection, Store
@@ -311,7 +312,9 @@ class _Change:
             counted = [e for e in events if self._definition.counts(e.action, e.dwell, action)]
             clicked = {e.position for e in counted} - pinned
             if clicked:
-                values = values_of(impression, counted) if split_action(action)[1] else None
+                values = None
+                if split_action(action)[1]:
+                    values = {impression.shown[at]: value for at, value in values_by_position(counted).items()}
                 outcome = infer(impression, positions=clicked, values=values)
                 found[place, 0] = len(clicked)
                 found[place, 1 : self._end] = pairs_of(outcome.preferences)
@@ -343,16 +346,6 @@ class _Change:
             return None
         row = unit[1][place]
         return UnitRow(unit[0], int(row[0]), row[1 : self._end])
-
-
-def values_of(impression: Impression, events: Iterable[Any]) -> dict[Hashable, float]:
-    """Return the largest value of the events on each shown document, of those that have one."""
-    found: dict[Hashable, float] = {}
-    for event in events:
-        if event.value is not None:
-            document = impression.shown[event.position]
-            found[document] = max(event.value, found.get(document, event.value))
-    return found
 
 
 def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:

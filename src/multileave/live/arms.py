@@ -12,6 +12,7 @@ import numpy as np
 
 from multileave.impression import Impression
 from multileave.live.definition import Definition
+from multileave.live.event_values import values_by_position
 from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates
 from multileave.live.store.database import Connection, Store
@@ -90,8 +91,7 @@ class ArmChange:
         found = np.zeros((len(self._definition.actions), len(METRICS)))
         for place, action in enumerate(self._definition.actions):
             counted = [e for e in events if self._definition.counts(e.action, e.dwell, action)]
-            values = {e.position: e.value for e in counted if e.value is not None}
-            found[place] = page_metrics(impression, {e.position for e in counted}, values)
+            found[place] = page_metrics(impression, {e.position for e in counted}, values_by_position(counted))
         return on_grid(found)
 
 

@@ -38,7 +38,6 @@ class ImpressionWriter:
         insert = store.insert(events)
         self._insert_events = insert.on_conflict_do_nothing().returning(*key)
         sent, longer = insert.excluded, insert.excluded.dwell > sa.func.coalesce(events.c.dwell, -1.0)
-        larger = sa.and_(sent.value.is_not(None), sa.or_(events.c.value.is_(None), sent.value > events.c.value))
         earlier = sent.timestamp < events.c.timestamp
         larger = sa.and_(sent.value.is_not(None), sa.or_(events.c.value.is_(None), sent.value > events.c.value))
         self._merge_events = insert.on_conflict_do_update(
