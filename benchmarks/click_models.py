@@ -20,7 +20,7 @@ import numpy as np
 
 K = 6
 QUERIES, DOCUMENTS, PAGES = 60, 14, 20_000
-SEED = 24_000  # the first of the simulated logs
+SEED = 90_000  # the first of the simulated logs
 ATTRACTIVE, SATISFYING = 20, 10  # levels; a grade is one of each, so satisfaction is independent of attractiveness
 
 EXAMINE = [1.0, 0.7, 0.55, 0.45, 0.38, 0.33]
@@ -81,7 +81,7 @@ def simulated(name: str, seed: int) -> Any:
     return collector.pages()
 
 
-def coverage(repeats: int, models: list[str], out: Path, samples: int = 50) -> None:
+def coverage(repeats: int, models: list[str], out: Path, samples: int) -> None:
     """Print how often each parameter was in its 95 % interval, and write every log's intervals as they come."""
     from multileave.clicks.fitting.estimation import Estimator
     from multileave.clicks.fitting.models import MODELS
@@ -267,12 +267,13 @@ def main() -> None:
     parser.add_argument("path", nargs="?")
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--models", nargs="*", default=list(TRUTH))
+    parser.add_argument("--samples", type=int, default=50, help="of the bootstrap")
     parser.add_argument("--rates", nargs="*", type=float, default=[0.003, 0.01, 0.03], help="of the peer")
     parser.add_argument("--seed", type=int, default=24, help="of the split")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/click-models"))
     given = parser.parse_args()
     if given.what == "coverage":
-        coverage(given.repeats, given.models, given.out)
+        coverage(given.repeats, given.models, given.out, given.samples)
     elif given.what == "selection":
         selection(given.repeats, given.models, given.out)
     elif given.what == "split":

@@ -75,3 +75,50 @@ def test_fit_users_tells_of_files_that_end_early(log, tmp_path, capsys):
     assert "lost parts: 1" in capsys.readouterr().out
     assert main(["fit-users", str(cut)]) == 2
     assert "The first problem: The file cannot be read to its end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--out", "--html", "--quarantine"])
+def test_fit_users_never_replaces_the_log(log, tmp_path, capsys, option):
+    copy = tmp_path / "pages.jsonl"
+    copy.write_bytes(log.read_bytes())
+    assert main(["fit-users", str(tmp_path), option, str(tmp_path / "." / "pages.jsonl"), "--samples", "2"]) == 2
+    assert f"is a file of the log, which {option} would replace. Choose another file." in capsys.readouterr().err
+    assert copy.read_bytes() == log.read_bytes()
+
+
+@pytest.mark.parametrize("option", ["--out", "--html", "--quarantine"])
+def test_fit_users_refuses_a_folder_as_a_file_before_it_fits(log, tmp_path, capsys, option):
+    assert main(["fit-users", str(log), option, str(tmp_path)]) == 2
+    assert "it is a folder. Choose a file." in capsys.readouterr().err
+
+
+def test_fit_users_replaces_its_own_file_but_not_one_by_another(log, tmp_path, capsys):
+    out = tmp_path / "users.toml"
+    arguments = ["fit-users", str(log), "--models", "position", "--samples", "2", "--out", str(out)]
+    assert main(arguments) == 0
+    first = out.read_bytes()
+    assert main(arguments) == 0
+    assert out.read_bytes() == first
+    assert main([*arguments, "--html", str(out)]) == 2
+    assert "is the file of --out, which --html would replace" in capsys.readouterr().err
+
+
+def test_fit_users_says_what_was_left_out_if_nothing_can_be_fitted(tmp_path, capsys):
+    path = tmp_path / "from_one.jsonl"
+    rows = [{"query": "q", "shown": ["a", "b"], "clicks": [1 + x % 2]} for x in range(50)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["fit-users", str(path)]) == 2
+    printed = capsys.readouterr().err
+    assert "None of the 25 clicks is at rank 1" in printed
+    assert "Check that positions of clicks count from 0." in printed
+    assert "quarantined: 25; the first: A click is at position 2; expected an integer from 0 to 1" in printed
+
+
+def test_fit_users_refuses_a_negative_seed(log, capsys):
+    assert main(["fit-users", str(log), "--seed", "-1"]) == 2
+    assert "seed is -1; expected an integer from 0." in capsys.readouterr().err
+
+
+def test_fit_users_needs_two_ranks(log, capsys):
+    assert main(["fit-users", str(log), "--k", "1"]) == 2
+    assert "pages were read to rank 1 only" in capsys.readouterr().err

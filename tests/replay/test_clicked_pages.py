@@ -71,6 +71,12 @@ def test_a_log_of_invalid_rows_only_says_what_is_wrong(tmp_path):
     path.write_bytes(lines([{"query": "cats", "clicks": []}]))
     with pytest.raises(DataError, match=r"1 rows were read, of which 1 are invalid. .*: 'shown' is None"):
         read_pages(path)
+    path.write_bytes(b"query,shown\n")
+    with pytest.raises(DataError, match=r"\(char 0\)\. Pass a log"):
+        read_pages(path)
+    path.write_bytes(lines(ROWS))
+    with pytest.raises(DataError, match=r"3 rows were read, of which 0 are invalid, and 3 are something else\."):
+        read_ubi_pages(path, path)
     path.write_bytes(b"")
     with pytest.raises(DataError, match="no valid pages"):
         read_pages(path)

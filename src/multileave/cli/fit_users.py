@@ -39,24 +39,26 @@ def fit_users(
     from multileave.integrations.ubi_pages import read_ubi_pages
     from multileave.replay.clicked_pages import read_pages
 
-    for path in (out, html):
-        if path is not None and not path.parent.is_dir():
-            raise DataError(f"{path} cannot be written: there is no folder {path.parent}. Choose another file.")
+    _require_writable({"--out": out, "--html": html, "--quarantine": quarantine}, [*logs, *(clicks or ())])
     with _bar() as tell:
         options: Any = {"k": k, "unit": unit, "quarantine": quarantine, "memory": memory, "progress": tell}
         if ubi:
             found = read_ubi_pages(logs, clicks or logs, **options)
         else:
             found = read_pages(logs, clicks=clicks, **options)
-        users = fit(
-            found.pages,
-            models=models or tuple(MODELS),
-            samples=samples,
-            seed=seed,
-            threads=workers,
-            quarantined=found.counts.quarantined,
-            progress=lambda done, total, what: tell(what, done, total),
-        )
+        try:
+            users = fit(
+                found.pages,
+                models=models or tuple(MODELS),
+                samples=samples,
+                seed=seed,
+                threads=workers,
+                quarantined=found.counts.quarantined,
+                progress=lambda done, total, what: tell(what, done, total),
+            )
+        except DataError as error:
+            wrong = _wrong(found, quarantine)
+            raise DataError(f"{error} Rows that were left out: {wrong}" if wrong else str(error)) from None
     if out is not None:
         users.write(out)
     if html is not None:
@@ -74,17 +76,39 @@ def fit_users(
         typer.echo(f"Users written to {out}.")
 
 
+def _require_writable(paths: dict[str, Path | None], logs: list[str]) -> None:
+    """Raise `DataError` if a file cannot be written, or would replace another, before anything is read."""
+    from multileave.replay.reading.files import find_files
+
+    taken = {Path(file.path).resolve(): "a file of the log" for file in find_files(logs)}
+    for option, path in paths.items():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise DataError(f"{path} cannot be written: there is no folder {path.parent}. Choose another file.")
+        if path.is_dir():
+            raise DataError(f"{path} cannot be written: it is a folder. Choose a file.")
+        if path.resolve() in taken:
+            raise DataError(f"{path} is {taken[path.resolve()]}, which {option} would replace. Choose another file.")
+        taken[path.resolve()] = f"the file of {option}"
+
+
+def _wrong(found: "ClickedPages", quarantine: Path | None) -> str:
+    """Return how many rows and clicks were left out, by reason, with the first of them; empty if there are none."""
+    wrong = {name: value for name, value in vars(found.counts).items() if value and name not in ("rows", "pages")}
+    where = ""
+    if found.examples:
+        first = f"the first: {found.examples[0]['reason'].rstrip('.')}. Use --quarantine FILE to see all."
+        where = f"; see {quarantine}." if quarantine is not None else f"; {first}"
+    return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in wrong.items()) + where
+
+
 def _print(users: "UserFit", found: "ClickedPages", quarantine: Path | None) -> None:
     console = table_console()
     log = users.log
     console.print(", ".join(f"{name}: {log[name]:,}" for name in ("pages", "queries", "sessions", "clicks")))
-    wrong = {name: value for name, value in vars(found.counts).items() if value and name not in ("rows", "pages")}
-    if wrong:
-        where = ""
-        if found.examples:
-            first = f"the first: {found.examples[0]['reason']} Use --quarantine FILE to see all."
-            where = f"; see {quarantine}" if quarantine is not None else f"; {first}"
-        console.print(", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in wrong.items()) + where)
+    if wrong := _wrong(found, quarantine):
+        console.print(wrong)
     for note in users.notes:
         console.print(note)
     table = rounded_table(("model",), ("parameters", "log-likelihood", "perplexity", "difference from best"))

@@ -111,11 +111,12 @@ def read_pages(
                     reader.take(part, join.next_part(), wrong)
         examples = wrong.examples
     if not len(reader.collector):
-        reason = f" The first problem: {examples[0]['reason']}" if examples else ""
+        reason = f" The first problem: {examples[0]['reason'].rstrip('.')}." if examples else ""
+        other_rows = f", and {reader.counts.other:,} are something else" if reader.counts.other else ""
         raise DataError(
             f"The log has no valid pages: {reader.counts.rows:,} rows were read, of which "
-            f"{reader.counts.quarantined:,} are invalid.{reason} Pass a log with pages that were shown, such as "
-            '{"query": "q", "shown": ["d1", "d2"], "clicks": [0]}.'
+            f"{reader.counts.quarantined:,} are invalid{other_rows}.{reason} Pass a log with pages that were shown, "
+            'such as {"query": "q", "shown": ["d1", "d2"], "clicks": [0]}.'
         )
     if unit is not None and not reader.with_unit:
         raise DataError(f"No page has a {unit!r}. Pass a column that identifies the session, or none.")

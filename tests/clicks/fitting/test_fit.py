@@ -67,6 +67,17 @@ def test_the_simpler_model_is_chosen_if_it_predicts_as_well():
     assert "parameters" in users.summary or "better than browsing" in users.summary
 
 
+def test_a_log_that_ranks_alone_explain_says_so_and_prefers_the_simpler_model():
+    rng = np.random.default_rng(7)
+    collector = PageCollector()
+    for _ in range(300):
+        collector.add("q", rng.permutation(["a", "b", "c"]).tolist(), [0])
+    users = fit(collector.pages(), models=["position", "browsing"], samples=2)
+    assert users.best == "position"
+    assert "predicts no better than the click rate by rank" in users.summary
+    assert "the difference is not significant" in users.summary
+
+
 def test_users_who_go_back_are_found():
     truth = Returning(CLICK, (0.0,) * len(CLICK), False, (0.8,), (0.85,), (0.5,))
     users = fit(simulated(truth), samples=40)

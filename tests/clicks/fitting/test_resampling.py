@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy.special import logit
 
 from multileave.clicks import Cascade, Returning
 from multileave.clicks.fitting import MODELS, PageCollector
@@ -67,6 +68,60 @@ def test_documents_that_differ_widen_the_interval_of_satisfaction():
         low, high = intervals(estimator, samples=30, seed=0, threads=1)[-1]
         widths.append(high - low)
     assert widths[0] > 1.3 * widths[1]
+
+
+def clicked_on_top(pages=400, k=3):
+    """Return pages with clicks at rank 1 only; each of four documents is shown at each rank."""
+    rng = np.random.default_rng(3)
+    collector = PageCollector(k)
+    for _ in range(pages):
+        collector.add("q", rng.permutation(4)[:k].tolist(), [0] if rng.random() < 0.4 else [])
+    return collector.pages()
+
+
+@pytest.mark.parametrize("name", ["position", "browsing", "dependent"])
+def test_what_never_happened_has_an_interval_as_wide_as_its_evidence(name):
+    pages = clicked_on_top()
+    estimator = Estimator(MODELS[name], pages, exposure_classes(pages))
+    estimator.fit(pages.row_weights())
+    spans = intervals(estimator, samples=20, seed=0, threads=1)
+    clicks = pages.clicks
+    for j, (low, high) in enumerate(spans[estimator.free]):
+        assert low == 0.0
+        # No click where `clicks` are expected has the probability exp(-p clicks), which is 2.5 % at the end.
+        assert high > 0.5 * np.log(40) / clicks, j
+    if name == "position":
+        assert spans[1:, 1] == pytest.approx(np.log(40) / clicks, rel=0.1)
+    if name == "browsing":  # the last click above is never at rank 2
+        assert spans[5].tolist() == [0.0, 1.0]
+
+
+def test_intervals_are_as_many_deviations_wide_as_student_says():
+    estimator = fitted("dependent", USERS["dependent"], pages=600)
+    pages = estimator.pages
+    with ThreadPoolExecutor(1) as pool:
+        base, inverse = response(estimator, pages.row_weights(), pool)
+    steps = []
+    for sample in range(4):
+        drawn = pages.row_weights(session_weights(pages.sessions, 0, sample))
+        steps.append(inverse @ (estimator.copy().mapped(drawn, PASSES) - base))
+    free = estimator.free
+    deviation = np.array(steps)[:, : len(free)].std(axis=0, ddof=1)
+    found = intervals(estimator, samples=4, seed=0, threads=1)[free]
+    reach = (logit(found[:, 1]) - logit(found[:, 0])) / 2
+    assert reach == pytest.approx(3.182446 * deviation, rel=1e-5)  # the table of Student's t: 97.5 %, 3 degrees
+
+
+def test_a_fit_that_acceleration_leads_astray_is_repeated_without():
+    rng = np.random.default_rng(3)
+    collector = PageCollector(4)
+    for _ in range(500):
+        shown = rng.permutation(6)[:4].tolist()
+        collector.add("q", shown, [0] if rng.random() < 0.1 + 0.1 * shown[0] else [])
+    pages = collector.pages()
+    estimator = Estimator(MODELS["dependent"], pages, exposure_classes(pages))
+    estimator.fit(pages.row_weights())
+    assert estimator.theta.max() < 0.01
 
 
 @pytest.mark.acceptance

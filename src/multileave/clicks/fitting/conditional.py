@@ -86,6 +86,18 @@ class Situations:
                 break
         return np.exp(logs)
 
+    def evidence(self, weights: Floats, e: Floats) -> tuple[Floats, Floats]:
+        """Return by situation the clicks, and the clicks expected if all is examined, of documents in several."""
+        document = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        shown = np.bincount(self.cell, weights[self.rows], minlength=len(document))
+        clicked = np.bincount(self.cell, weights[self.rows] * self.clicked, minlength=len(document))
+        examined = np.bincount(document, shown * e[self.situation])
+        attractive = np.bincount(document, clicked) / np.maximum(examined, 1e-12)
+        several = (np.bincount(document, shown > 0.0) > 1)[document]
+        expected = shown * np.minimum(attractive, 1.0)[document]
+        found = [np.bincount(self.situation, x * several, minlength=self.size) for x in (clicked, expected)]
+        return found[0].astype(np.float64), found[1].astype(np.float64)
+
 
 def click_rates(pages: Pages, weights: Floats) -> Floats:
     """Return the click rate of each rank: the baseline."""

@@ -30,6 +30,7 @@ PRIOR_STEPS = 12
 LEAST_SATISFACTION = 2.0  # size of the prior of satisfaction
 WINDOW = 10
 SIZE_WEIGHT = 0.02  # of the sizes of priors, which are hardly known, beside parameters and means
+LOST = 1.01  # an accelerated fit that ends with a log-likelihood this much below the best it saw is repeated without
 TOLERANCE = 1e-3  # of logits, whose standard errors are ten times that or more
 SITUATIONS: dict[str, Callable[[Pages], Situations]] = {"position": rank_situations, "browsing": browsing_situations}
 
@@ -196,7 +197,7 @@ class Estimator:
     def mapped(self, weights: Floats, passes: int) -> Floats:
         """Return the state's update after that many exchanges of messages: EM for parameters, Newton for priors."""
         for _ in range(passes):
-            self._pass(weights)
+            self.likelihood = self._pass(weights)
             self._update_documents()
         logits = logit(self.model.updated(self.num, self.den, self.pages.k)[self.free])
         alpha, beta, size = self.tables.updated(self.logs)
@@ -220,9 +221,12 @@ class Estimator:
             return self._last_pass(weights)
         before: list[tuple[Floats, Floats]] = []
         last = np.inf
+        best, likeliest = -np.inf, self.state
         for turn in range(iterations):
             start = self.state
             moved = self.mapped(weights, PASSES)
+            if turn > 1 and self.likelihood > best:
+                best, likeliest = self.likelihood, moved
             moves = self._residual(moved - start)
             residual = float(np.linalg.norm(moves))
             if turn > 1 and np.abs(moves).max() < TOLERANCE:
@@ -231,8 +235,19 @@ class Estimator:
             before = [*before[-WINDOW:], (start, moved)] if residual < 1.5 * last else [(start, moved)]
             last = residual
             self.state = accelerated(before, self._residual)
+        else:
+            if self.likelihood < LOST * best:
+                self._fit_slowly(weights, likeliest, iterations)
         self.iterations = turn + 1
         return self._last_pass(weights)
+
+    def _fit_slowly(self, weights: Floats, start: Floats, iterations: int) -> None:
+        """Fit without acceleration, which misses the maximum of some logs, such as those with clicks at rank 1 only."""
+        self.state = start
+        for _ in range(iterations):
+            before, self.state = self.state, self.mapped(weights, PASSES)
+            if np.abs(self._residual(self.state - before)).max() < TOLERANCE:
+                break
 
     def conditional(self, weights: Floats, start: Any = None) -> Floats:
         """Return examination of a conditional model; see `conditional`."""

@@ -70,6 +70,8 @@ def fit(
         )
     if samples < 2:
         raise DataError(f"samples is {samples}; expected at least 2 samples for the bootstrap, such as {SAMPLES}.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise DataError(f"seed is {seed!r}; expected an integer from 0.")
     if pages.sessions < 4 * FOLDS:
         raise DataError(
             f"Too few sessions: the log has {pages.sessions}; expected at least {4 * FOLDS}, as models are compared on "

@@ -17,6 +17,7 @@ from multileave.clicks.fitting.estimation import Estimate, Estimator
 from multileave.clicks.fitting.models import UserModel
 from multileave.clicks.fitting.pages import Pages
 from multileave.clicks.fitting.prediction import MOST_CLICKS
+from multileave.clicks.fitting.result import NEGLIGIBLE
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
@@ -201,6 +202,7 @@ def compare(one: HeldOut, other: HeldOut) -> Comparison:
 def choose(results: dict[str, HeldOut], sizes: Sequence[int], level: float = 1.96) -> str:
     """Return the model with the fewest parameters among those not significantly worse than the best."""
     first = max(results, key=lambda name: results[name].per_page)
-    fair = [name for name in results if compare(results[first], results[name]).z < level]
+    behind = {name: compare(results[first], result) for name, result in results.items()}
+    fair = [name for name, by in behind.items() if by.z < level or by.difference < NEGLIGIBLE]
     order = dict(zip(results, sizes, strict=True))
     return min(fair, key=lambda name: (order[name], -results[name].per_page))

@@ -29,6 +29,16 @@ def require_identified(pages: Pages) -> int:
             f"None of the {len(pages.page_row):,} pages has a click, so there is nothing to fit. Pass a log with "
             "clicks; if clicks are in separate files, pass them with --clicks."
         )
+    if pages.k < 2:
+        raise DataError(
+            "The log cannot identify examination: pages were read to rank 1 only. Expected pages of at least two "
+            "results, and k of at least 2."
+        )
+    if not (pages.row_order[:, 0] > 0).any():
+        raise DataError(
+            f"None of the {pages.clicks:,} clicks is at rank 1, and examination is relative to it. Check that "
+            "positions of clicks count from 0."
+        )
     ranks = linked_ranks(pages)
     if ranks < 2:
         raise DataError(

@@ -11,22 +11,24 @@ drawing sessions does not vary. If document d has c_d of the clicks and its prob
 t^2 that of the prior, then the update of the mean moves by c_d (1 - v_d / t^2) / sum c if the document's probability
 moves by 1. So the sample of documents adds t^2 sum (c_d (1 - v_d / t^2))^2 / (sum c)^2 to the variance of the update.
 
-Intervals are 1.96 standard deviations around the estimate, on the logit scale (on the log scale for examination, which
-is relative to rank 1), cut at 1.
+Intervals are t standard deviations around the estimate, on the logit scale (on the log scale for examination, which is
+relative to rank 1), cut at 1; t is Student's for samples - 1 degrees of freedom. A parameter without successes, or
+without failures, does not vary over samples. If it was observed n times, its interval ends where the probability of
+that, exp(-n p), is 2.5 %.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, stdtrit
 
 from multileave.clicks.fitting.estimation import Estimator
 from multileave.outcome import Floats
 
 STEP = 0.05
 PASSES = 3  # exchanges of messages for each update; more change standard errors by 1 %
-NORMAL = 1.959964
+TAIL = 0.025
 
 
 def session_weights(sessions: int, seed: int, sample: int) -> Floats:
@@ -58,6 +60,23 @@ def document_deviation(estimator: Estimator) -> float:
     clicks = estimator.hits[own] + estimator.bins[own].sum(axis=1)
     moves = clicks * np.clip(1.0 - estimator.spread[own] / prior, 0.0, 1.0)
     return float(np.sqrt(prior * (moves**2).sum()) / max(clicks.sum(), 1.0) / (mean * (1.0 - mean)))
+
+
+def widened(estimator: Estimator, weights: Floats, found: Floats) -> Floats:
+    """Return intervals, wider for parameters that were never observed, or always or never with success."""
+    if estimator.situations is not None:
+        clicks, counts = estimator.situations.evidence(weights, estimator.theta)
+        never, always = clicks == 0.0, np.zeros(len(clicks), dtype=bool)
+    else:
+        counts = estimator.den
+        never, always = estimator.num < 0.5, counts - estimator.num < 0.5
+    most = np.minimum(-np.log(TAIL) / np.maximum(counts, TAIL), 1.0)
+    unseen = counts < 1.0
+    low = np.where(unseen | never, 0.0, np.where(always, np.minimum(found[:, 0], 1.0 - most), found[:, 0]))
+    high = np.where(unseen | always, 1.0, np.where(never, np.maximum(found[:, 1], most), found[:, 1]))
+    free = estimator.free
+    found[free] = np.stack([low, high], axis=1)[free]
+    return found
 
 
 def intervals(
@@ -96,10 +115,10 @@ def intervals(
     variance = moves[:, : len(free)].var(axis=0, ddof=1)
     if estimator.model.halves == 2:
         variance += (inverse[: len(free), len(free) - 1] * document_deviation(estimator)) ** 2
-    deviation = np.sqrt(variance)
-    for sign, side in ((-1.0, 0), (1.0, 1)):
+    reach = stdtrit(samples - 1, 1.0 - TAIL) * np.sqrt(variance)
+    for side, move in enumerate((-reach, reach)):
         if conditional:
-            found[free, side] = np.minimum(base[free] * np.exp(np.clip(sign * NORMAL * deviation, -30, 30)), 1.0)
+            found[free, side] = np.minimum(base[free] * np.exp(np.clip(move, -30, 30)), 1.0)
         else:
-            found[free, side] = expit(logit(theta[free]) + sign * NORMAL * deviation)
-    return found
+            found[free, side] = expit(logit(theta[free]) + move)
+    return widened(estimator, weights, found)

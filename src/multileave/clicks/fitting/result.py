@@ -10,6 +10,7 @@ from typing import Any
 from multileave.errors import DataError
 
 VERSION = 1
+NEGLIGIBLE = 5e-5  # nats per page: differences between models are written with four decimals
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,12 @@ class UserFit:
         best = self.models[self.best]
         others = [model for model in self.models.values() if model.name != self.best]
         text = f"Best: {best.name} ({best.title})."
+        if best.log_likelihood <= self.baseline["log_likelihood"]:
+            text += " It predicts no better than the click rate by rank."
         if not others:
             return text
         near = max(others, key=lambda model: model.difference)
-        if near.difference >= 0:
+        if near.difference > -NEGLIGIBLE:
             return (
                 f"{text} {near.name.capitalize()} predicts held-out clicks no worse ({_difference(near)}) but has more "
                 f"parameters ({near.size} instead of {best.size}); the difference is not significant."
