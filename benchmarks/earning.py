@@ -36,7 +36,7 @@ def click(*arguments):
 @kernel
 def show_and_click(units, queries, tables, size, params, traits, rng, rows, pages, squares, work_i, work_f):
     """Show combined pages for impressions of units i4[n] and queries i4[n]; add what they say to rows f8[U, 2R + 1]."""
-    all_tops, enterings, all_ranks, all_labels, all_lengths, depths = tables
+    all_tops, enterings, all_ranks, all_labels, all_worths, all_lengths, depths = tables
     k, length = size
     rankers = all_tops.shape[1]
     shown = np.empty(length, dtype=np.int32)
@@ -44,6 +44,7 @@ def show_and_click(units, queries, tables, size, params, traits, rng, rows, page
     ranks = np.empty((length, rankers), dtype=np.int32)
     labels = np.empty(length, dtype=np.uint8)
     clicked = np.empty(length, dtype=np.uint8)
+    values = np.empty(length)
     stat = np.zeros(max(k, 2))
     out = np.zeros((3, rankers))
     room = np.empty(2 * length + 2)
@@ -56,10 +57,12 @@ def show_and_click(units, queries, tables, size, params, traits, rng, rows, page
             ranks[x] = all_ranks[q, shown[x]]
             labels[x] = all_labels[q, shown[x]]
         visible = min(k, m)
-        weighed = weigh(top, entering, k, params, shown, visible, stat, work_i)
+        weighed = weigh(top, entering, k, params, shown, visible, stat, work_i, work_f)
         click(labels[:m], visible, traits, rng, clicked[:m])
+        for x in range(m):
+            values[x] = all_worths[q, shown[x]] if clicked[x] else 0.0
         out[:] = 0.0
-        fill_alone(ranks[:m], lengths, note[:m], stat[: weighed * visible], visible, k, params, clicked[:m], out, room)
+        fill_alone(ranks[:m], lengths, note[:m], stat[: weighed * visible], visible, k, params, values[:m], out, room)
         row = rows[units[i]]
         row[2 * rankers] += 1.0
         for r in range(rankers):
@@ -72,23 +75,28 @@ def show_and_click(units, queries, tables, size, params, traits, rng, rows, page
 
 @dataclass(frozen=True)
 class Earning:
-    """Users of one kind who search some queries, whose rankings are `data`'s, on pages of k."""
+    """Users of one kind who search some queries, whose rankings are `data`'s, on pages of k.
+
+    worths: what a click on each document of each query is worth, 1 by default.
+    """
 
     data: QuerySet
     method: Method
     user: object
     k: int = 10
+    worths: object = None
 
     def tables(self):
         """Return what every query's draw and credit read, for documents numbered by their best rank.
 
-        Tops (Q, R, k + 1), entering (Q, k + 1), ranks (Q, U, R), labels (Q, U), lengths (Q, R), and how many ranks of
-        the tops some ranker fills (Q,).
+        Tops (Q, R, k + 1), entering (Q, k + 1), ranks (Q, U, R), labels and worths (Q, U), lengths (Q, R), and how many
+        ranks of the tops some ranker fills (Q,).
         """
         depth, rankers, queries = self.k + self.method.beyond(), len(self.data.rankers), len(self.data)
         most = rankers * depth
         tops, entering = np.full((queries, rankers, depth), -1, np.int32), np.zeros((queries, depth), np.int32)
         ranks, labels = np.full((queries, most, rankers), ABSENT, np.int32), np.zeros((queries, most), np.uint8)
+        worths = np.ones((queries, most))
         depths = np.minimum(self.data.lengths.max(axis=1), depth).astype(np.int32)
         for q in range(queries):
             grades, rankings = self.data.query(q)
@@ -104,7 +112,9 @@ class Earning:
                     if document in number:
                         ranks[q, number[document], r] = x + 1
             labels[q, : len(number)] = grades[list(number)]
-        return tops, entering, ranks, labels, self.data.lengths, depths
+            if self.worths is not None:
+                worths[q, : len(number)] = self.worths[q][list(number)]
+        return tops, entering, ranks, labels, worths, self.data.lengths, depths
 
     def sums(self, tables, units, queries, seed) -> RateSums:
         """Return what impressions of units and queries say."""

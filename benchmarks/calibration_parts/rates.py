@@ -16,6 +16,8 @@ from multileave.stats.verdict.rules import Rules
 # Examination by rank as measured in a public log, then falling; clicks by grade.
 USER = PositionBased((0.05, 0.1, 0.2, 0.3, 0.4), (1.0, 0.71, 0.59, 0.48, 0.39, 0.33, 0.29, 0.26, 0.24, 0.22))
 QUERIES, LOOKS = 400, 10
+DESIGNED = (("dpm", 2, "clicks"), ("dpm", 5, "clicks"))
+ADDED = (("rpm(lead=2)", 2, "clicks"), ("dpm", 2, "values"))  # after the design, so that no seed was looked at
 
 
 def exchangeable(data: QuerySet) -> QuerySet:
@@ -30,6 +32,12 @@ def exchangeable(data: QuerySet) -> QuerySet:
     )
 
 
+def prices(data: QuerySet, what: str) -> list[np.ndarray] | None:
+    """Return what a click on each document of each query is worth; lognormal like prices; None for 1."""
+    rng = np.random.default_rng(7)
+    return None if what == "clicks" else [rng.lognormal(3.0, 1.0, len(data.query(q)[0])) for q in range(len(data))]
+
+
 def experiments(world, tables, users, tail, repetitions, name):
     """Yield the sums of one experiment after another."""
     rng = np.random.default_rng(abs(hash_of(name)))
@@ -42,40 +50,46 @@ def rates(repetitions: int, salt: str = "") -> None:
     """Coverage of rates and lifts for one look, and false alarms of the lift if no ranker is better."""
     part = f"{salt}rates"
     one_look = Rules(correction="none")
-    for spec, rankers in (("dpm", 2), ("dpm", 5)):
+    for spec, rankers, counted in DESIGNED if salt else DESIGNED + ADDED:
         data = synthetic(queries=QUERIES, rankers=rankers, seed=3)
-        world = Earning(data, get_method(spec), USER)
+        worths = prices(data, counted)
+        world = Earning(data, get_method(spec), USER, worths=worths)
         tables = world.tables()
         curve = np.array(USER.examine)
         labels = np.array(
             [[grades[rows[r, :10]] for r in range(rankers)] for grades, rows in map(data.query, range(QUERIES))]
         )
-        truth = (np.array(USER.click)[labels] * curve).sum(axis=2).mean(axis=0)
+        earned = np.array(USER.click)[labels] * curve
+        if worths is not None:
+            earned *= [[worths[q][rows[:10]] for rows in data.query(q)[1]] for q in range(QUERIES)]
+        truth = earned.sum(axis=2).mean(axis=0)
+        named = spec if counted == "clicks" else f"{spec}, {counted}"
         for users, tail in ((1000, 1.0), (1000, 1.4), (5000, 1.0)):
             held, lifts = np.zeros(rankers), np.zeros(rankers - 1)
-            for sums in experiments(world, tables, users, tail, repetitions, f"{part}/{spec}/{rankers}/{users}/{tail}"):
+            name = f"{part}/{named}/{rankers}/{users}/{tail}"
+            for sums in experiments(world, tables, users, tail, repetitions, name):
                 found = estimate(sums, data.rankers, one_look)
                 held += [rate.low <= true <= rate.high for rate, true in zip(found.rankers, truth, strict=True)]
-                lifts += [
-                    rate.lift_low <= true / truth[0] - 1.0 <= rate.lift_high
+                lifts += [  # without ends, an interval holds every lift
+                    rate.lift_low is None or rate.lift_low <= true / truth[0] - 1.0 <= rate.lift_high
                     for rate, true in zip(found.rankers[1:], truth[1:], strict=True)
                 ]
-            what = f"{spec}, {rankers} rankers, {users:,} users, tail {tail}"
+            what = f"{named}, {rankers} rankers, {users:,} users, tail {tail}"
             for kind, counts in (("rates", held), ("lifts", lifts)):
                 found = int(counts.sum())
                 of = repetitions * len(counts)
                 good = 0.94 <= found / of <= 0.96
                 report("rates", f"{what}: coverage of {kind}", share(found, of), "94 to 96 %", good)
         same = exchangeable(data)
-        world = Earning(same, get_method(spec), USER)
+        world = Earning(same, get_method(spec), USER, worths=None if worths is None else worths + worths)
         tables = world.tables()
         alarms = np.zeros(rankers - 1)
-        for sums in experiments(world, tables, 1000, 1.0, repetitions, f"{part}/aa/{spec}/{rankers}"):
+        for sums in experiments(world, tables, 1000, 1.0, repetitions, f"{part}/aa/{named}/{rankers}"):
             alarms += [rate.p < 0.05 for rate in estimate(sums, same.rankers, one_look).rankers[1:]]
         # With five rankers in reverse order, only the last is as good as the first.
         count = int(alarms[-1])
         report(
-            "rates", f"{spec}, {rankers} rankers, 1,000 users, A/A: lift significant", share(count, repetitions),
+            "rates", f"{named}, {rankers} rankers, 1,000 users, A/A: lift significant", share(count, repetitions),
             "<= 6 %", count <= 0.06 * repetitions,
         )  # fmt: skip
 

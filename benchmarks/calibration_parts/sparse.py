@@ -4,15 +4,18 @@ A user has ceil(lognormal(1, 1)) impressions and buys with a small probability p
 either ranker. Amounts: all 1; lognormal(0, 1); or skewed, +2 for one ranker half as often as -1 for the other, so that
 the mean is zero but a user's sum is not symmetric, as the exact test assumes. Per impression: a user buys once
 for every hundred or ten impressions, so that heavy users buy more often.
+
+Skewed outcomes: a mean of zero without symmetry, for which Student's t is only asymptotic.
 """
 
 import numpy as np
 
 from calibration_parts.table import report, share
 from calibration_parts.world import excludes, hash_of, moments_of
+from multileave.stats import Tally
 from multileave.stats.intervals.clustered import clustered
 from multileave.stats.intervals.confidence_sequence import anytime
-from multileave.stats.intervals.sign_flips import FEW, exact_for_few
+from multileave.stats.intervals.sign_flips import FEW, FEW_EQUAL, exact_for_few
 
 RATES = (0.01, 0.03, 0.1)
 AMOUNTS = ("all 1", "lognormal", "skewed", "per impression")
@@ -36,7 +39,9 @@ def buy(rng, users: int, rate: float, amounts: str, lean: float = 0.0):
 def one_look(counts, sums):
     """Return the interval for one look and the moments, as a verdict computes them."""
     moments = moments_of(counts, sums, (sums * sums).sum(axis=0))
-    few = {0: sums[sums != 0.0]} if 0 < moments.carriers[0] <= FEW else {}
+    some = sums[sums != 0.0]
+    exact = len(some) <= (FEW_EQUAL if len(np.unique(np.abs(some))) == 1 else FEW)
+    few = {0: some} if len(some) and exact else {}
     return exact_for_few(clustered(moments, 0.95), few, 0.95), moments
 
 
@@ -89,4 +94,32 @@ def _ever(counts, sums, rng) -> bool:
     return False
 
 
-PARTS = {"sparse": sparse}
+def skewed(repetitions: int) -> None:
+    """False alarms if the mean is zero but users' sums are skewed."""
+    for users in (50, 200, 1000):
+        for name in ("exponential", "lognormal"):
+            rng = np.random.default_rng(hash_of(f"skewed/{users}/{name}"))
+            alarms = ever = 0
+            for _ in range(repetitions):
+                sums = rng.exponential(1.0, users) - 1.0 if name == "exponential" else _skew_6(rng, users)
+                alarms += significant(sums)
+                ever += any(
+                    significant(sums[: users * look // 5], interval="scheduled", looks=5, look=look)
+                    for look in range(1, 6)
+                )
+            what = f"{users:,} users, {name}"
+            report("skewed", f"{what}: one look", share(alarms, repetitions))
+            report("skewed", f"{what}: 5 scheduled looks, obrien-fleming", share(ever, repetitions))
+
+
+def _skew_6(rng, users: int):
+    return rng.lognormal(0.0, 1.0, users) - np.exp(0.5)
+
+
+def significant(sums, **options) -> bool:
+    credits, ones = np.column_stack([sums, np.zeros(len(sums))]), np.ones(len(sums), dtype=np.int64)
+    tally = Tally.from_sums(["a", "b"], list(range(len(sums))), ones, credits, [float((sums * sums).sum())])
+    return tally.verdict(**options).pairs[0].significant
+
+
+PARTS = {"sparse": sparse, "skewed": skewed}

@@ -177,7 +177,7 @@ def first_stops(n, s, q, per_look, tuned_for):
     return stops
 
 
-def scheduled_users(rng, made, one_look, repetitions=1000):
+def scheduled_users(rng, made, one_look, repetitions=4000):
     """Report power, users and false alarms of scheduled looks at what the plan says."""
     at = [math.ceil(made.units * fraction) for fraction in made.rules.fractions]
     ended = {}

@@ -35,8 +35,8 @@ class Impression:
         ABSENT if the ranking lacks it; (0, R) for methods that do not need ranks.
     note: int32 (m,), the method's note on each drawn document (tdm: its team, ppm: the number of choices; on a page of
         one ranker alone: 0 if it is the ranker's, -1 if that returned nothing and others' were shown), or (0,).
-    stat: figures of the draw worth keeping (om: the slack and the number of lists; rpm: the shown documents'
-        propensities, if it was asked to keep them).
+    stat: figures of the draw worth keeping (om: the slack and the number of lists; rpm and tdm: the shown
+        documents' propensities, if asked to keep them).
     """
 
     rankers: tuple[str, ...]
@@ -70,9 +70,10 @@ class Impression:
         found = Impression._propensities(self)
         if found is None:
             raise ImpressionError(
-                f"The propensities of {self.method} are unknown for this impression: the method has no closed form for "
-                "them, or a ranker returned nothing. To estimate what each ranker earns alone, use ppm, dpm or opm, or "
-                "let rpm keep them: combine(..., propensities=True), with at most six rankers."
+                f"The propensities of {self.method} are unknown for this impression of {len(self.rankers)} rankers: "
+                "the method has no closed form for them, a ranker returned nothing, or they were not kept with the "
+                "draw. Use ppm, dpm or opm, which need not keep them, or combine(..., propensities=True) with rpm for "
+                "at most six rankers, or with tdm for two."
             )
         return float(found[visible.index(document)])
 

@@ -22,7 +22,8 @@ class Outcome:
     values: one credit per ranker, shape (R,), whose differences ("difference") or signs of differences ("sign") are the
         preferences; or the preferences themselves ("matrix"), shape (R, R).
     alone: float (3, R), what the impression says about each ranker's own page (see `methods._alone`); None if the
-        method's propensities are unknown. Outcomes are equal if they prefer the same rankers, whatever this says.
+        method has no rates. valued: it adds up values, which may be negative, instead of clicks. Outcomes are equal if
+        they prefer the same rankers, whatever these two say.
 
     >>> Outcome(("bm25", "dense"), "difference", np.array([1.0, 0.25])).preferences
     array([[ 0.  ,  0.75],
@@ -33,6 +34,7 @@ class Outcome:
     kind: Kind
     values: Floats
     alone: "Floats | None" = field(default=None, repr=False)
+    valued: bool = field(default=False, repr=False)
 
     @property
     def preferences(self) -> Floats:

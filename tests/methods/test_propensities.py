@@ -1,5 +1,7 @@
 """Propensities: formula and kernel equal enumeration, and what each ranker earns alone is estimated without bias."""
 
+import dataclasses
+import json
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -99,6 +101,68 @@ def test_rates_are_unbiased_for_all_rankings_of_three_documents_by_three_and_of_
                 assert_unbiased(method, lists, k, case)
 
 
+TEAMS = ["tdm", "tdm(prefix='drafted')"]
+
+
+@pytest.mark.parametrize("spec", TEAMS)
+def test_a_team_draft_of_two_keeps_exact_propensities(spec):
+    """All rankings of three documents and of different ones, every k: probabilities are halves of halves, so exact."""
+    method = ml.get_method(spec)
+    for rankings in [*product(permutations("ABC"), repeat=2), *PAIRS, *DIFFERENT[:3]]:
+        for k in range(1, 7):
+            for seed in range(4):
+                impression = method.combine(rankings, k, seed=seed, propensities=True)
+                for rank, document in enumerate(impression.shown, start=1):
+                    chance = method.propensity(rankings, document, rank, k)
+                    assert impression.propensity(document) == float(chance), (rankings, document, rank, k)
+
+
+@st.composite
+def drafts(draw):
+    documents = list(range(draw(st.integers(2, 14))))
+    pair = [draw(st.permutations(documents))[: draw(st.integers(1, len(documents)))] for _ in range(2)]
+    return tuple(map(tuple, pair)), draw(st.integers(1, 15)), draw(st.integers(0, 2**32))
+
+
+@pytest.mark.parametrize("spec", TEAMS)
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(case=drafts())
+def test_a_team_draft_of_different_documents_and_lengths_keeps_exact_propensities(spec, case):
+    method = ml.get_method(spec)
+    rankings, k, seed = case
+    impression = method.combine(rankings, k, seed=seed, propensities=True)
+    for rank, document in enumerate(impression.shown, start=1):
+        assert impression.propensity(document) == float(method.propensity(rankings, document, rank, k))
+
+
+@pytest.mark.parametrize("spec", TEAMS)
+def test_a_team_draft_keeps_propensities_if_asked_and_still_has_no_rates(spec):
+    method = ml.get_method(spec)
+    lists = {"a": "abcdef", "b": "bacfed"}
+    without, kept = (method.combine(lists, k=5, seed=4, propensities=asked) for asked in (False, True))
+    assert (without.stat, len(kept.stat), method.keeps_propensities) == ((), 5, False)
+    assert dataclasses.replace(kept, stat=()) == without
+    assert ml.infer(kept, positions=[0]).alone is None
+    assert ml.infer(kept, positions=[0]) == ml.infer(without, positions=[0])
+    again = ml.Impression.from_dict(json.loads(json.dumps(kept.to_dict())))
+    assert again == kept
+    chances = [kept.propensity(document) for document in kept.shown]
+    assert [again.propensity(document) for document in kept.shown] == chances
+    shorter = kept.until(3)
+    assert [shorter.propensity(document) for document in shorter.shown] == chances[:3]
+    pinned = method.combine(lists, k=5, seed=4, pinned={1: "e"}, propensities=True)
+    left = tuple("".join(one for one in ranking if one != "e") for ranking in lists.values())
+    for rank, document in enumerate(pinned.drawn, start=1):
+        assert pinned.propensity(document) == float(method.propensity(left, document, rank, 4))
+
+
+@pytest.mark.parametrize("lists", [["abc", "bca", "cab"], {"a": "abc", "b": "bca", "c": None}])
+def test_a_team_draft_of_three_has_no_propensities_and_says_what_to_do(lists):
+    impression = ml.TeamDraft().combine(lists, k=3, seed=1, propensities=True)
+    with pytest.raises(ImpressionError, match=r"of 3 rankers.*returned nothing.*Use ppm, dpm or opm.*tdm for two"):
+        impression.propensity(impression.shown[0])
+
+
 @st.composite
 def cases(draw):
     documents = list(range(draw(st.integers(2, 12))))
@@ -146,6 +210,17 @@ def test_methods_without_propensities_say_so(spec):
     assert ml.infer(impression, positions=[0]).alone is None
     with pytest.raises(ImpressionError, match="are unknown"):
         impression.propensity(impression.shown[0])
+
+
+@pytest.mark.parametrize(("spec", "estimates"), [
+    *((spec, True) for spec in ["ppm", "dpm", "opm", "rpm", "rpm(lead=2)"]),
+    *((spec, False) for spec in ["tdm", "om", "pm", "sosm", "bi", "pbi", "rpm(lead=0)"]),
+])  # fmt: skip
+def test_methods_estimate_rates_only_if_every_page_can_be_shown(spec, estimates):
+    method = ml.get_method(spec)
+    impression = method.combine(["abc", "bca"], k=3, seed=1, propensities=True)
+    assert method.estimates_rates == estimates
+    assert (ml.infer(impression, positions=[0]).alone is not None) == estimates
 
 
 def test_rpm_keeps_propensities_only_if_asked_and_for_few_rankers():

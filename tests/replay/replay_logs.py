@@ -26,7 +26,7 @@ class Shown:
         return {"impression_id": self.impression_id, "timestamp": self.timestamp, "user_id": self.user_id}
 
 
-def make_log(size, *, methods=("ppm", "tdm", "pm"), users=20, seed=0, pins=True, names=NAMES):
+def make_log(size, *, methods=("ppm", "tdm", "pm"), users=20, seed=0, pins=True, names=NAMES, propensities=False):
     """Return impressions of several methods, some with pinned documents, with up to three clicks each.
 
     The method "alone" makes pages of the first two rankers, for users of their own; every seventh ranker fails.
@@ -42,7 +42,9 @@ def make_log(size, *, methods=("ppm", "tdm", "pm"), users=20, seed=0, pins=True,
             own = [] if number % 7 == 0 else rankings[names[arm]]
             impression = ml.Impression.alone(names[arm], own, 5, pinned=pinned, fallback=rankings[names[2]])
         else:
-            impression = ml.get_method(method).combine(rankings, k=5, seed=number, pinned=pinned)
+            impression = ml.get_method(method).combine(
+                rankings, k=5, seed=number, pinned=pinned, propensities=propensities
+            )
         places = rng.choice(len(impression.shown), size=rng.integers(0, 4), replace=False).tolist()
         events = [
             {
@@ -85,6 +87,7 @@ def assert_same(tally, expected):
     assert [pair.significant for pair in mine.pairs] == [pair.significant for pair in theirs.pairs]
     assert (mine.rates is None) == (theirs.rates is None)
     ours, others = tally.rate_sums(), expected.rate_sums()
+    assert ours.valued == others.valued
     names = ["totals", "products", "units"]
     if ours.seen == others.seen:  # units over the cap are in sums that are not kept by unit
         names += ["pages", "squares"]

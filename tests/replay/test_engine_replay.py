@@ -335,3 +335,18 @@ def test_rpm_has_rates_if_its_impressions_keep_propensities(tmp_path, form):
     assert found.rates().impressions == 60
     assert_same(found, expected)
     assert replay(tmp_path, rates=False).tally().rates() is None
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@pytest.mark.parametrize("rates", [True, False])
+def test_team_drafts_with_propensities_are_read_and_have_no_rates(tmp_path, form, rates):
+    kept, without = (make_log(60, methods=("tdm",), names=("a", "b"), propensities=asked) for asked in (True, False))
+    assert all(len(shown.impression.stat) == shown.impression.k for shown in kept)
+    path = tmp_path / f"log.{form}"
+    if form == "parquet":
+        write_parquet(path, map(row, kept), JOINED)
+    else:
+        path.write_bytes(b"".join(map(line, kept)))
+    found = replay(path, rates=rates)
+    assert_tallies(found, tallies(without))
+    assert (found.tally().rates(), found.counts.inferred) == (None, 60)

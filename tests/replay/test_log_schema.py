@@ -19,8 +19,10 @@ PINNED = Path(__file__).parent / "pinned"
 
 @pytest.mark.parametrize("method", list(methods()))
 @pytest.mark.parametrize("pinned", [None, {0: "advert", 2: "news"}])
-def test_an_impression_comes_back_from_its_row(method, pinned):
-    impression = ml.get_method(method).combine({"a": "abcdef", "b": "fghabc"}, k=5, seed=3, pinned=pinned)
+@pytest.mark.parametrize("propensities", [False, True])
+def test_an_impression_comes_back_from_its_row(method, pinned, propensities):
+    lists = {"a": "abcdef", "b": "fghabc"}
+    impression = ml.get_method(method).combine(lists, k=5, seed=3, pinned=pinned, propensities=propensities)
     assert from_row(to_row(impression, impression_id="i", user_id="u", clicks=[])) == impression
     assert from_row(json.loads(json_line({**impression.to_dict(), "impression_id": "i"}))) == impression
 

@@ -93,6 +93,7 @@ def test_a_single_arm_has_means_and_no_differences():
         assert (arm.difference, arm.p) == (None, None)
 
 
+@pytest.mark.acceptance  # a simulation of seconds
 @pytest.mark.parametrize(("interval", "most"), [("clustered", 0.07), ("anytime", 0.06)])
 def test_arms_that_are_alike_are_seldom_told_apart(interval, most):
     # 300 runs of 60 users: at a true rate of 5 % more than 8.5 % have a probability below 1 %.
@@ -124,6 +125,46 @@ def test_arms_without_any_variance_are_judged_by_their_assignment():
     assert found.difference == 1.0
     assert found.significant
     assert found.difference_low > 0.0
+
+
+@pytest.mark.parametrize("interval", ["clustered", "anytime"])
+def test_lift_and_difference_of_arms_agree_on_what_excludes_0_and_counts_end_at_minus_100_percent(interval):
+    """Also for values, which may be negative and whose lift may be below -100 %."""
+    known, below, ended = 0, 0, 0
+    users = 12 if interval == "clustered" else 30
+    for seed in range(40):
+        tally = ArmTally()
+        rng = np.random.default_rng(seed)
+        for user in range(users):
+            arm, appeal = ("x", 0.6) if user % 3 else ("y", 0.1)
+            for _ in range(1 + int(rng.integers(4))):
+                clicked = np.flatnonzero(rng.random(4) < appeal).tolist()
+                values = {DOCUMENTS[x]: float(rng.integers(1, 9)) - 9.0 * (arm == "y") for x in clicked}
+                tally.add(Impression.alone(arm, DOCUMENTS, k=4), positions=clicked, unit=user, values=values)
+        for metric in tally.verdict(control="x", interval=interval).metrics:
+            found = metric["y"]
+            if found.lift_low is None:
+                continue
+            known += 1
+            assert found.lift_low <= found.lift <= found.lift_high
+            excluded = not found.difference_low <= 0.0 <= found.difference_high
+            assert excluded == (not found.lift_low <= 0.0 <= found.lift_high)
+            below += found.lift_low < -1.0
+            ended += found.lift_low == -1.0
+            assert metric.metric == "value" or found.lift_low >= -1.0
+    assert min(known, below, ended) > 3
+
+
+def test_the_lift_of_arms_without_any_variance_is_as_uncertain_as_their_difference():
+    """Two users of each arm: one of the six assignments to arms separates them so, and so does its opposite."""
+    tally = ArmTally()
+    for user in range(4):
+        page = Impression.alone("xy"[user % 2], DOCUMENTS, k=4)
+        tally.add(page, positions=[0, 1, 2, 3] if user % 2 else [0, 1, 2], unit=user)
+    found = tally.verdict(control="x")["clicks"]["y"]
+    assert found.p == pytest.approx(2 / math.comb(4, 2))
+    assert found.difference_low < 0.0 < found.difference_high
+    assert found.lift_low < 0.0 < found.lift_high
 
 
 def test_a_page_of_one_ranker_is_written_and_read_and_compares_nothing():

@@ -1,5 +1,8 @@
 """Scheduled looks: published boundaries, alpha that is spent as planned, and verdicts that say which look they are."""
 
+from collections import defaultdict
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -130,3 +133,46 @@ def test_a_plan_of_scheduled_looks_has_its_power_and_its_users():
     ended = np.where(beyond.any(axis=1), at[beyond.argmax(axis=1)], made.units)
     assert beyond.any(axis=1).mean() == pytest.approx(0.8, abs=0.01)
     assert ended.mean() == pytest.approx(made.expected_units, rel=0.01)
+
+
+def chance_of_a_false_alarm(users, every=1, **options):
+    """Return the exact chance that a look after so many users is significant, if each votes once, for either ranker."""
+    wrong, open_ = Fraction(0), {0: Fraction(1)}
+    for seen in range(1, users + 1):
+        before, open_ = open_, defaultdict(Fraction)
+        for wins, chance in before.items():
+            for more in (0, 1):
+                open_[wins + more] += chance / 2
+        if seen == 1 or seen % every:
+            continue
+        if options["interval"] == "scheduled":
+            options |= {"looks": users // every, "look": seen // every}
+        for wins in list(open_):
+            votes = np.repeat([[1.0, 0.0], [0.0, 1.0]], [wins, seen - wins], axis=0)
+            tally = Tally.from_sums(AB, list(range(seen)), np.ones(seen, dtype=int), votes, [float(seen)])
+            if tally.verdict(**options).pairs[0].significant:
+                wrong += open_.pop(wins)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("users", "options"),
+    [
+        (50, {"interval": "anytime", "tuned_for": 20}),
+        (30, {"interval": "scheduled", "every": 3}),
+        (30, {"interval": "scheduled", "every": 3, "spending": "pocock"}),
+        (100, {"interval": "scheduled", "every": 10, "spending": "pocock"}),
+    ],
+)
+def test_looks_at_few_users_who_vote_once_spend_no_more_than_alpha(users, options):
+    assert chance_of_a_false_alarm(users, **options) <= Fraction(5, 100)
+
+
+def test_intervals_of_few_users_exclude_zero_exactly_if_the_look_is_significant():
+    rng = np.random.default_rng(11)
+    for users in range(2, 31):
+        sums = np.column_stack([np.abs(rng.normal(1.0, 1.0, users)), np.zeros(users)])
+        tally = Tally.from_sums(AB, list(range(users)), np.ones(users, dtype=int), sums, [float((sums**2).sum())])
+        (pair,) = tally.verdict(interval="scheduled", looks=3, look=1).pairs
+        assert (pair.low > 0.0) == pair.significant
+        assert pair.test == "group sequential"

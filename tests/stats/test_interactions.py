@@ -129,4 +129,4 @@ def test_the_verdict_states_interactions():
     assert json.loads(json.dumps(verdict.to_dict()))["interactions"][0]["p"] == found.p
     at_any_time = tally.verdict(interval="anytime")
     assert (at_any_time.interactions[0].p, at_any_time.interactions[0].significant) == (None, False)
-    assert at_any_time.sentence == "Whether preferences differ by device was not tested"
+    assert at_any_time.sentence == "Differences by device were not tested"

@@ -69,6 +69,7 @@ def test_simultaneous_intervals_that_exclude_zero_are_significant_and_narrower_t
         assert mine.significant or mine.low <= 0 <= mine.high
 
 
+@pytest.mark.acceptance  # a simulation of seconds
 def test_family_wise_error_with_few_users_and_heavy_ones():
     wrong = 0
     for seed in range(200):

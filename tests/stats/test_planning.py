@@ -75,6 +75,7 @@ def reached(made, effect, looks, repetitions=400):
     return seen / repetitions
 
 
+@pytest.mark.acceptance  # a simulation of seconds
 @pytest.mark.parametrize(("kind", "looks"), [("clustered", 1), ("anytime", 20)])
 def test_a_planned_sample_reaches_its_power(kind, looks):
     sd = math.sqrt(1.16)
@@ -124,8 +125,9 @@ def test_a_range_without_an_end_is_said_to_have_none():
     verdict = tally_with(0.05).verdict()  # 1.0 standard errors
     (pair,) = verdict.pairs
     assert (pair.more_units > 1000, pair.more_units_high) == (True, None)
+    low = round(pair.more_units_low, -1)
     assert verdict.sentence.endswith(
-        f", at least {round(pair.more_units_low, -1)} more impressions needed, possibly over 100 times as many"
+        f", at least {low} more impressions needed, possibly over 100 times the current number"
     )
 
 
@@ -180,7 +182,7 @@ def test_what_is_out_of_sight_is_not_promised():
     tally = Tally.from_sums(AB, list(range(400)), np.ones(400, dtype=int), credits, np.array([400.0]))
     verdict = tally.verdict()
     assert verdict.pairs[0].more_units is None
-    assert verdict.sentence.endswith("more impressions needed, possibly over 100 times as many")
+    assert verdict.sentence.endswith("more impressions needed, possibly over 100 times the current number")
 
 
 def test_needs_are_solved_for_the_sequence_before_and_after_its_time():
@@ -246,3 +248,13 @@ def test_power_is_a_probability_that_grows_with_units_however_large_the_effect()
         chances = [power(design, 0.5, units, Rules()) for units in (3, 10, 30, 100, 300, 1000, 4000)]
         assert all(0.0 <= chance <= 1.0 for chance in chances)
         assert chances == sorted(chances)
+
+
+@pytest.mark.fast
+def test_a_single_further_impression_is_singular():
+    tally = Tally.from_sums(
+        ("a", "b"), ["u", "v"], np.array([1, 1]), np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1.0])
+    )
+    assert tally.verdict().sentence.endswith(
+        ", at least 1 more impression needed, possibly over 100 times the current number"
+    )

@@ -89,9 +89,47 @@ def test_lift_of_known_numbers():
     leading, middle = second**2 - squared * 25, first * second
     root = middle**2 - leading * (first**2 - squared * 25)
     ends = [float(middle / leading) + sign * float(root) ** 0.5 / float(leading) - 1.0 for sign in (-1, 1)]
-    assert lift(120.0, 100.0, 25.0 * np.eye(2), 2.0) == pytest.approx((0.2, *ends))
-    assert lift(5.0, 4.0, 25.0 * np.eye(2), 2.0) == (0.25, None, None)
-    assert lift(5.0, 0.0, 25.0 * np.eye(2), 2.0) == (None, None, None)
+    assert lift(120.0, 100.0, 25.0 * np.eye(2), 2.0, counts=True) == pytest.approx((0.2, *ends))
+    assert lift(5.0, 4.0, 25.0 * np.eye(2), 2.0, counts=True) == (0.25, None, None)
+    assert lift(5.0, 0.0, 25.0 * np.eye(2), 2.0, counts=True) == (None, None, None)
+
+
+def one_sided(values=None, units=40):
+    """Return a tally in which hardly anyone clicks what only "b" has, so that its rate may be 0."""
+    rng = np.random.default_rng(5)
+    tally = ml.Tally(("a", "b"))
+    for unit in range(400):
+        impression = ml.DepthPreference().combine({"a": "wxyz", "b": "zyxw"}, k=2, seed=unit)
+        clicked = [d for d in impression.shown if rng.random() < {"w": 0.5, "x": 0.4, "y": 0.01, "z": 0.005}[d]]
+        valued = None if values is None else dict.fromkeys(clicked, values)
+        tally.add(ml.infer(impression, clicked, values=valued), unit=unit % units)
+    return tally
+
+
+@pytest.mark.parametrize("interval", ["clustered", "anytime"])
+def test_the_lift_of_counts_ends_at_minus_100_percent_and_that_of_values_does_not(interval):
+    clicks, values = one_sided(), one_sided(1.0)
+    found, free = (tally.verdict(interval=interval).rates["b"] for tally in (clicks, values))
+    assert (free.difference, free.p) == (found.difference, found.p)
+    assert free.lift_low < -1.0
+    assert found.lift_low == -1.0
+    assert (found.lift, found.lift_high) == (max(free.lift, -1.0), max(free.lift_high, -1.0))
+    assert (found.difference_high < 0.0) == (found.lift_high < 0.0)
+    again = ml.Tally.from_dict(json.loads(json.dumps(values.to_dict())))
+    merged = one_sided(units=3).merge(again)
+    assert merged.rate_sums().valued
+    assert ml.Tally(("b", "a")).merge(again).rate_sums().valued
+    assert "valued" not in clicks.to_dict()["rates"]
+
+
+def test_a_value_that_replaces_a_click_is_remembered():
+    impression = ml.DepthPreference().combine({"a": "wxyz", "b": "zyxw"}, k=2, seed=1)
+    tally = ml.Tally(("a", "b"))
+    clicked = ml.infer(impression, positions=[0])
+    tally.add(clicked, unit="u")
+    assert not tally.rate_sums().valued
+    tally.replace(clicked, ml.infer(impression, values={impression.shown[0]: -2.0}), unit="u")
+    assert tally.rate_sums().valued
 
 
 def test_equal_rankers_have_no_difference():

@@ -105,3 +105,10 @@ def test_what_makes_no_sense_is_refused():
     data["segments"]["phone"]["rankers"] = ["x", "y", "z"]
     with pytest.raises(TallyError, match="those of all segments"):
         SegmentedTally.from_dict(data)
+
+
+@pytest.mark.parametrize("options", [{"estimand": "users"}, {"cap": 50}, {"winsorise": 5}])
+def test_there_are_no_interactions_if_impressions_do_not_all_count_alike(options):
+    tally = filled(300, lift=0.8)
+    assert tally.verdict().interactions
+    assert tally.verdict(**options).interactions == ()

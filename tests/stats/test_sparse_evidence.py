@@ -2,13 +2,14 @@
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pytest
 
 from multileave.outcome import Outcome
 from multileave.stats import Tally
-from multileave.stats.intervals.sign_flips import FEW, sign_flip_p
+from multileave.stats.intervals.sign_flips import FEW, FEW_EQUAL, sign_flip_p
 from multileave.stats.tally.few_sums import MOST, FewSums
 from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of
 from multileave.stats.verdict.rules import Rules
@@ -67,11 +68,31 @@ def test_intervals_exclude_zero_exactly_if_the_test_is_significant(interval, con
 
 @pytest.mark.fast
 def test_beyond_a_few_units_it_is_students_t_with_as_many_degrees_of_freedom_as_evidence():
-    tally = purchases([1.0, -1.0, 1.0] * 20, users=5000)
+    tally = purchases([1.0, -2.0, 1.0] * 20, users=5000)
     pair, moments = tally.verdict().pairs[0], tally.moments()
     assert pair.test == "t"
-    assert moments.freedom == pytest.approx([59.0])
+    assert moments.freedom == pytest.approx([80**2 / 120 - 1])
     assert moments.effective == pytest.approx(5000)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("options", "unit"),
+    [
+        *(
+            (options, unit)
+            for options in ({}, {"estimand": "users"})
+            for unit in (lambda user: user, lambda user: None)
+        ),
+        ({"interval": "bootstrap", "replicates": 199}, lambda user: user),  # the bootstrap needs units
+    ],
+)
+def test_units_that_vote_alike_are_tested_exactly_beyond_a_few(options, unit):
+    pair = purchases([0.3] * 32 + [-0.3] * 18, 50, unit).verdict(**options).pairs[0]
+    assert (pair.test, pair.significant, pair.low < 0) == ("sign flips", False, True)
+    assert pair.p == pytest.approx(sum(math.comb(50, wins) for wins in range(19)) / 2**49)
+    assert purchases([0.3] * 33 + [-0.3] * 17, 50, unit).verdict(**options).pairs[0].significant
+    assert purchases([0.3] * (FEW_EQUAL + 1), 500, unit).verdict().pairs[0].test == "t"
 
 
 @pytest.mark.fast
@@ -83,7 +104,7 @@ def test_the_anytime_sequence_counts_evidence_too():
     assert many.moments().freedom == pytest.approx([408.0])
 
 
-@pytest.mark.parametrize("size", [6, 10, 25])
+@pytest.mark.parametrize("size", [6, 10, pytest.param(25, marks=pytest.mark.acceptance)])  # 25 takes seconds
 def test_no_more_false_alarms_than_stated_however_few_purchases(size):
     rng = np.random.default_rng(size)
     alarms = 0

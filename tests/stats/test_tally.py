@@ -53,9 +53,12 @@ def slow_interval(impressions, n, m):
 
 
 def slow_sign_flips(sums):
-    """The share of all signs of integers with a sum as far from zero, None with more than 30 other than zero."""
+    """The share of all signs of integers with a sum as far from zero, None if Student's t is used.
+
+    That is with more than 30 integers other than zero, or more than 200 of equal size.
+    """
     sums = [one for one in sums if one]
-    if len(sums) > 30:
+    if len(sums) > (200 if len({abs(one) for one in sums}) == 1 else 30):
         return None
     ways = {0: 1}
     for one in sums:

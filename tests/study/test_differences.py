@@ -69,6 +69,7 @@ def test_equal_rankers_cannot_be_told_apart():
     assert pair.rbo == pytest.approx(1.0)
 
 
+@pytest.mark.acceptance  # a simulation of seconds
 def test_the_number_of_users_has_about_the_power_it_promises():
     """Simulate experiments of that size with people who are 20 % likelier to click what `one` puts higher."""
     rng = np.random.default_rng(3)

@@ -9,8 +9,8 @@ Parquet packs them into as few bits as the largest needs. Document ids are strin
 `ids` is "json" and every id is JSON text. Other columns take no part in inference, but can be used in
 filters or identify the unit.
 
-To add a column: add it to a schema here, read it in `reader`, and write it in `writer`. Client, replay,
-service and integrations read and write rows with these alone.
+CONTRIBUTING says how to add a column. Client, replay, service and integrations read and write rows with this
+package alone.
 """
 
 from multileave.errors import MissingExtra

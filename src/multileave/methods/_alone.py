@@ -22,7 +22,6 @@ import numpy as np
 
 from multileave.impression import Impression
 from multileave.kernels import Kernel, kernel
-from multileave.methods._unstated import unknown_propensities
 from multileave.outcome import Floats
 
 if TYPE_CHECKING:
@@ -110,11 +109,11 @@ def propensities(method: "Method", impression: Impression) -> "Floats | None":
 
 
 def alone(method: "Method", impression: Impression, values: "np.ndarray[Any, Any]") -> "Floats | None":
-    """Return what an impression says about each ranker's own page, float (3, R); None if propensities are unknown.
+    """Return what an impression says about each ranker's own page, float (3, R); None if that is unknown.
 
     values: what each drawn document earned.
     """
-    if method.propensity_kernel is unknown_propensities:
+    if not method.estimates_rates:
         return None
     visible = len(impression.shown) - len(impression.pinned)
     out = np.zeros((3, len(impression.rankers)))

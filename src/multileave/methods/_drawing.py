@@ -111,7 +111,7 @@ def draw_list(ids, lengths, k, depth, tables, figures, reads_ranks, params, rng,
     m = 0
     if count > 0 and k > 0:
         m = draw(top, entering, numbered, lengths, k, params, rng, shown, note, stat, work_i[at:], work_f[figures:])
-        weigh(top, entering, k, params, shown, min(k, m), stat, work_i[at:])
+        weigh(top, entering, k, params, shown, min(k, m), stat, work_i[at:], work_f[figures:])
     for x in range(m):
         drawn[x] = documents[shown[x]]
     if keeps_ranks and reads_ranks:
@@ -123,3 +123,15 @@ def draw_list(ids, lengths, k, depth, tables, figures, reads_ranks, params, rng,
         if row >= 0:
             return -1 - row
     return m
+
+
+@kernel
+def stored_propensities(ranks, lengths, note, stat, visible, params, out, work_f):  # type: ignore[no-untyped-def]
+    """Read what a weigh kernel stored with the impression; without one, or in earlier versions, nothing is there."""
+    if len(stat) < visible:
+        return 0
+    for x in range(visible):
+        if not 0.0 < stat[x] <= 1.0 + 1e-9:
+            return 0
+        out[x] = stat[x]
+    return 1

@@ -59,7 +59,7 @@ def add_course(top, members, group, start, weight, end, where, out, place, stamp
 
 
 @kernel
-def weigh_rounds(top, entering, k, params, shown, visible, out, work_i):  # type: ignore[no-untyped-def]
+def weigh_rounds(top, entering, k, params, shown, visible, out, work_i, work_f):  # type: ignore[no-untyped-def]
     """Fill out[x] with the probability that shown[x] is shown at rank x + 1, over all groups and leads.
 
     Return 0 if there are more than MOST_GROUPS groups, as that would take longer than the draw is worth.
@@ -114,16 +114,4 @@ def weigh_rounds(top, entering, k, params, shown, visible, out, work_i):  # type
             chosen[following] += 1
             for x in range(following + 1, group):
                 chosen[x] = chosen[x - 1] + 1
-    return 1
-
-
-@kernel
-def stored_propensities(ranks, lengths, note, stat, visible, params, out, work_f):  # type: ignore[no-untyped-def]
-    """Read what `weigh_rounds` stored with the impression; earlier versions stored nothing."""
-    if len(stat) < visible:
-        return 0
-    for x in range(visible):
-        if not 0.0 < stat[x] <= 1.0 + 1e-9:
-            return 0
-        out[x] = stat[x]
     return 1

@@ -21,6 +21,6 @@ def unknown_propensities(ranks, lengths, note, stat, visible, params, out, work_
 
 
 @kernel
-def weigh_nothing(top, entering, k, params, shown, visible, out, work_i):  # type: ignore[no-untyped-def]
+def weigh_nothing(top, entering, k, params, shown, visible, out, work_i, work_f):  # type: ignore[no-untyped-def]
     """Store no propensities: the weigh kernel of a method that does not need to."""
     return 0

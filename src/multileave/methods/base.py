@@ -14,7 +14,7 @@ A method is an immutable value in one file: its parameters, the facts about it, 
         observed, expected f8[R]     out, zeroed: what was drawn for each ranker, and what was expected given the
                                      rankings, in the first place or, if `every`, in all `visible` places
         work_f f8[visible + 2]       scratch
-    weigh(top, entering, k, params, shown, visible, out, work_i) -> whether propensities are known
+    weigh(top, entering, k, params, shown, visible, out, work_i, work_f) -> whether propensities are known
         out f8[k]          out: as of `propensity`, for methods that cannot tell from the impression; kept as its stat
     propensity(ranks, lengths, note, stat, visible, params, out, work_f) -> whether they are known
         out f8[visible]    out: the probability, given the rankings, that each shown document is shown at its rank
@@ -57,9 +57,9 @@ class Method:
     """A way to combine rankings into one list and to infer preferences from clicks on it.
 
     A subclass is a frozen dataclass whose fields are the method's parameters. It states the facts about itself in the
-    class variables below, gives `draw_kernel`, `credit_kernel` and, for the balance checks, `balance_kernel`; for
-    estimates of what each ranker earns alone, `propensity_kernel`. To be judged exactly by `multileave.theory` it has a
-    definition:
+    class variables below, gives `draw_kernel`, `credit_kernel` and, for the balance checks, `balance_kernel`; if it
+    knows how likely its lists are, `propensity_kernel`, and `estimates_rates` if that is enough for rates. To be judged
+    exactly by `multileave.theory` it has a definition:
 
         lists(rankings, k)   yields (drawn documents, note, probability as a Fraction)
         score(rankings, drawn, note, clicks, k)   the exact credits, or the matrix, for clicked positions
@@ -108,9 +108,17 @@ class Method:
         return ""
 
     @property
+    def estimates_rates(self) -> bool:
+        """Whether pages say what each ranker would earn alone.
+
+        For that, propensities must be known, and positive for every document of a ranker's own page at its rank there.
+        """
+        return False
+
+    @property
     def rates_advice(self) -> str:
         """Why pages of this method say nothing, or little, about what each ranker would earn alone, and what to do."""
-        if self.propensity_kernel is not unknown_propensities:
+        if self.estimates_rates:
             return ""
         return (
             f"With {self.name}, some results cannot appear at the rank that a ranker gives them, or the probability of "
@@ -219,9 +227,10 @@ class Method:
             None draws a new one.
         pinned: documents to keep at positions, counted from 0. They use up slots of the k, and take no part in the
             draw and in inference.
-        propensities: keep the propensities of what is shown, which rpm needs to estimate what each ranker earns alone;
-            ppm, dpm and opm can tell them from any impression. Costs microseconds, and only up to six rankers. The
-            service and the clients ask for it if the method `keeps_propensities`.
+        propensities: keep the propensities of what is shown, for `impression.propensity` and for rpm's estimates of
+            what each ranker earns alone. rpm computes them for up to six rankers and tdm for two, in microseconds;
+            ppm, dpm and opm can tell them from any impression. The service and the clients ask for them if the method
+            `keeps_propensities`.
 
         >>> from multileave import TeamDraft
         >>> TeamDraft().combine({"bm25": "abc", "dense": "bca"}, k=2, seed=4).shown
@@ -330,7 +339,7 @@ def infer(
         clicked, earned = np.delete(clicked, fixed), np.delete(earned, fixed)
     drawn = get_method(impression.method)
     found = (drawn if method is None else reader_of(drawn, get_method(method))).infer(impression, clicked)
-    return Outcome(found.rankers, found.kind, found.values, alone(drawn, impression, earned))
+    return Outcome(found.rankers, found.kind, found.values, alone(drawn, impression, earned), values is not None)
 
 
 Impression._propensities = lambda impression: propensities(get_method(impression.method), impression)

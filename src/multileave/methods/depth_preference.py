@@ -22,10 +22,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from multileave.kernels import kernel
 from multileave.methods._parameters import check_choice
 from multileave.methods.base import register
 from multileave.methods.exact import Clicks, Documents, ExactRankings, Note
-from multileave.methods.pairwise_preference import DEPTHS, RULES, ChoiceMethod, pair_scores, preferred_pairs
+from multileave.methods.pairwise_preference import (
+    RULES,
+    ChoiceMethod,
+    agreement,
+    count_pair,
+    credit_pairs,
+    pair_scores,
+    preferred_pairs,
+)
+
+DEPTHS = ("top", "linear", "none")
+
+
+@kernel
+def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """As `count_pair`, but ranks from `limit` on count as one.
+
+    A ranker that places both documents there gains and loses nothing.
+    """
+    for n in range(len(out)):
+        out[n] += weight * agreement(min(better[n], limit), min(worse[n], limit))
+
+
+@kernel
+def add_by_height(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
+    """As `add_within`, times the height of the ranker's higher document: how many ranks it is above `limit`."""
+    for n in range(len(out)):
+        height, other = np.int32(limit - min(better[n], limit)), np.int32(limit - min(worse[n], limit))
+        out[n] += weight * np.int32(max(height, other) * agreement(other, height))
+
+
+@kernel
+def count_by_depth(weight, better, worse, k, params, out):  # type: ignore[no-untyped-def]
+    """Count a pair by how high each ranker places it; params[1]: the position in DEPTHS."""
+    limit = np.int32(k + 1)
+    if params[1] == 1.0:
+        add_by_height(weight / k, better, worse, limit, out)
+    elif params[1] == 2.0:
+        count_pair(weight, better, worse, k, params, out)
+    else:
+        add_within(weight, better, worse, limit, out)
 
 
 @register
@@ -44,6 +87,7 @@ class DepthPreference(ChoiceMethod):
     reference = "multileave2026"
     proof = "docs/theory.md"
     pareto = "independent"
+    credit_kernel = credit_pairs.bind(count_pair=count_by_depth)
     reads_late = False  # as for ppm
 
     depth: str = "top"

@@ -38,7 +38,6 @@ from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, No
 from multileave.random import below
 
 RULES = ("equation", "local", "all")
-DEPTHS = ("top", "linear", "none")
 LEAST_CHANCE = 1e-290  # below it, quotients of chances are no longer exact
 
 
@@ -144,36 +143,17 @@ def agreement(better, worse):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_agreements(weight, better, worse, out):  # type: ignore[no-untyped-def]
+def count_pair(weight, better, worse, k, params, out):  # type: ignore[no-untyped-def]
     """Add the weight for every ranker that agrees, subtract it for those that do not."""
     for n in range(len(out)):
         out[n] += weight * agreement(better[n], worse[n])
 
 
 @kernel
-def add_within(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
-    """As `add_agreements`, but ranks from `limit` on count as one.
-
-    A ranker that places both documents there gains and loses nothing.
-    """
-    for n in range(len(out)):
-        out[n] += weight * agreement(min(better[n], limit), min(worse[n], limit))
-
-
-@kernel
-def add_by_height(weight, better, worse, limit, out):  # type: ignore[no-untyped-def]
-    """As `add_within`, times the height of the ranker's higher document: how many ranks it is above `limit`."""
-    for n in range(len(out)):
-        height, other = np.int32(limit - min(better[n], limit)), np.int32(limit - min(worse[n], limit))
-        out[n] += weight * np.int32(max(height, other) * agreement(other, height))
-
-
-@kernel
 def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f):  # type: ignore[no-untyped-def]
-    """Add up the preferences; params: positions in RULES and, for dpm, in DEPTHS."""
+    """Add up the preferences; params: the position in RULES, and what `count_pair` reads."""
     m = len(clicks)
-    rule, depth = params[0], params[1]
-    limit = np.int32(k + 1)
+    rule = params[0]
     clicked = work_i[:m]
     count = 0
     last = -1
@@ -198,12 +178,7 @@ def credit_pairs(ranks, lengths, note, clicks, k, params, out, work_i, work_f): 
             if min(i, j) + 1 < threshold:
                 continue
             weight = stay[min(best[i], best[j]) - 1] / stay[threshold - 1]
-            if depth == 1.0:
-                add_by_height(weight / k, ranks[i], ranks[j], limit, out)
-            elif depth == 2.0:
-                add_agreements(weight, ranks[i], ranks[j], out)
-            else:
-                add_within(weight, ranks[i], ranks[j], limit, out)
+            count_pair(weight, ranks[i], ranks[j], k, params, out)
 
 
 @kernel
@@ -262,6 +237,7 @@ class ChoiceMethod(Method):
     credit_kernel = credit_pairs
     balance_kernel = expect_choices
     propensity_kernel = choice_propensities
+    estimates_rates = True
 
     def beyond(self) -> int:
         """One document is hidden: without it a ranker that is better only at rank k would not be found."""
@@ -329,8 +305,8 @@ class PairwisePreference(ChoiceMethod):
         return None if self.pairs == "all" else 1
 
     def params(self) -> Sequence[float]:
-        """Return the pair rule, and that every depth counts the same."""
-        return float(RULES.index(self.pairs)), float(DEPTHS.index("none"))
+        """Return the pair rule."""
+        return (float(RULES.index(self.pairs)),)
 
     def beyond(self) -> int:
         """One document is hidden, unless `hidden` is False."""

@@ -17,6 +17,8 @@ than m and the other lower.
 Which documents are in a round depends only on earlier rounds, so a list and the same list with two documents of one
 round exchanged are equally likely. That is all the proofs need (docs/theory.md): clicks that do not depend on the
 documents cancel, and if n dominates m, every pair favours n or is even.
+
+The file is long because reading team drafts in this way (`TeamExchange`) and drawing rounds refer to each other.
 """
 
 from collections.abc import Hashable, Sequence
@@ -28,9 +30,10 @@ import numpy as np
 
 from multileave.impression import ABSENT
 from multileave.kernels import kernel
+from multileave.methods._drawing import stored_propensities
 from multileave.methods._parameters import check_integer
-from multileave.methods._round_propensities import is_copy, stored_propensities, weigh_rounds
-from multileave.methods._unstated import OTHER_RATES, unknown_propensities
+from multileave.methods._round_propensities import is_copy, weigh_rounds
+from multileave.methods._unstated import OTHER_RATES, unknown_propensities, weigh_nothing
 from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged, rank_in
 from multileave.methods.team_draft import TeamDraft, draw_teams, expect_teams
@@ -214,9 +217,14 @@ class RoundPreference(Method):
         return "reader" if self.lead else ""
 
     @property
+    def estimates_rates(self) -> bool:
+        """Not without leads: some documents of a ranker's page could then never be at its rank."""
+        return self.lead > 0
+
+    @property
     def rates_advice(self) -> str:
         """Without frequent leads, rates take many times an A/B test's impressions."""
-        if self.propensity_kernel is unknown_propensities:
+        if not self.estimates_rates:
             return super().rates_advice
         if self.keeps_propensities:
             return ""
@@ -391,7 +399,9 @@ class TeamExchange(RoundPreference):
     draw_kernel = draw_teams
     credit_kernel = credit_drafts
     balance_kernel = expect_teams
+    weigh_kernel = weigh_nothing
     propensity_kernel = unknown_propensities
+    estimates_rates = False
 
     def beyond(self) -> int:
         """A team draft hides nothing."""

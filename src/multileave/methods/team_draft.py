@@ -15,6 +15,8 @@ from functools import cache
 from itertools import permutations
 
 from multileave.kernels import kernel
+from multileave.methods._draft_propensities import weigh_teams
+from multileave.methods._drawing import stored_propensities
 from multileave.methods._parameters import check_choice
 from multileave.methods.base import Method, register
 from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged
@@ -158,6 +160,8 @@ class TeamDraft(Method):
     draw_kernel = draw_teams
     credit_kernel = credit_teams
     balance_kernel = expect_teams
+    weigh_kernel = weigh_teams
+    propensity_kernel = stored_propensities
 
     prefix: str = "neutral"
 

@@ -165,7 +165,9 @@ class Replay:
         """Return the tally of an action; with several methods, name one."""
         found = [c for c in self.comparisons if c.action == action and method in (None, c.method)]
         if len(found) != 1:
-            there = ", ".join(f"{c.action} by {c.method}" for c in self.comparisons) or "none"
+            if not self.comparisons:
+                raise TallyError("No impression of the log can be inferred, so there is no tally. Check the log.")
+            there = ", ".join(f"{c.action} by {c.method}" for c in self.comparisons)
             raise TallyError(
                 f"There are {len(found)} tallies of {action!r}{f' by {method}' if method else ''}; expected one. "
                 f"Choose one of: {there}."

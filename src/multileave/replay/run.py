@@ -137,8 +137,9 @@ class Run:
         """Return the sums of a header."""
         if number not in self._sums:
             header = self.headers.known[number]
+            actions = self.settings.actions
             self._sums[number] = UnitSums(
-                header.rankers, len(self.settings.actions.names), by_pair=header.by_pair, cap=self.settings.cap
+                header.rankers, len(actions.names), by_pair=header.by_pair, cap=self.settings.cap, valued=actions.valued
             )
         return self._sums[number]
 

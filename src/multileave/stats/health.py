@@ -90,15 +90,15 @@ class Health(Record):
             )
         if 0 < self.evidence_units <= FEW and self.units > FEW:
             found.append(
-                f"Only {self.evidence_units} of {self.units:,} users prefer one of two rankers to the other, for some "
-                "pair. The others carry no evidence, however many there are."
+                f"For some pair of rankers, only {self.evidence_units} of {self.units:,} users prefer either one. The "
+                "others carry no evidence, however many there are."
             )
         if self.implausible:
             unit, impressions, clicks = self.implausible[0]
-            more = f" and {len(self.implausible) - 1} more" if len(self.implausible) > 1 else ""
+            more = f" and {len(self.implausible) - 1} more are" if len(self.implausible) > 1 else " is"
             found.append(
-                f"No person could be unit {unit} ({impressions:,} impressions, {clicks:,} clicks){more}. Leave bots "
-                "out with a cap, or winsorise their impressions."
+                f"Unit {unit} ({impressions:,} impressions, {clicks:,} clicks){more} too active for a person. Leave "
+                "bots out with a cap, or winsorise their impressions."
             )
         if self.top_share >= HEAVY and self.units >= 100:
             found.append(

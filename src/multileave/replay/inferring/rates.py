@@ -10,7 +10,6 @@ import numpy as np
 
 from multileave.kernels import kernel
 from multileave.methods._alone import add_earned, fill_surplus
-from multileave.methods._unstated import unknown_propensities
 from multileave.methods.base import Method
 from multileave.outcome import Floats
 from multileave.replay.inferring.checking import CheckedRows
@@ -20,8 +19,8 @@ from multileave.stats.rates.unit_rates import UnitRates
 
 
 def knows_rates(method: Method, actions: Actions) -> bool:
-    """Return whether rates are wanted, and the method has propensities."""
-    return actions.rates and actions.whole_pages and method.propensity_kernel is not unknown_propensities
+    """Return whether rates are wanted, and the method estimates them."""
+    return actions.rates and actions.whole_pages and method.estimates_rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +160,9 @@ def add_unit_rates(units, rows, held):  # type: ignore[no-untyped-def]
 class RatesByUnit:
     """The sums of `BatchRates` by unit, and of rows without a unit."""
 
-    def __init__(self, rankers: int, actions: int) -> None:
-        self.rankers, self.actions = rankers, actions
+    def __init__(self, rankers: int, actions: int, valued: int) -> None:
+        """valued: the bits of actions that add up values."""
+        self.rankers, self.actions, self.valued = rankers, actions, valued
         self.width = (actions + 1) * rankers + 1
         self._seen = 0
         self._pages = np.zeros(rankers)
@@ -191,6 +191,7 @@ class RatesByUnit:
         """Return what an action says about rows without a unit, with the sums over all rows."""
         found = UnitRates(self.rankers)
         found.singles.merge(self._singles[action].singles)
+        found.singles.valued = bool(self.valued >> action & 1)
         found.singles.seen, found.singles.pages = self._seen, self._pages.copy()
         found.singles.squares = self._squares[action].copy()
         return found

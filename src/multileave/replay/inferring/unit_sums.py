@@ -26,18 +26,21 @@ class UnitSums:
     """Sums of the impressions of each unit, and of those without a unit together.
 
     by_pair: add up P preferences by pair for each impression and action, not R credits.
+    valued: the bits of actions that add up values.
     cap: units with more impressions are left out of the tallies; squared preferences are then kept by unit.
 
     For each unit and action there are its clicks, then its credits or preferences, then its squares if they are kept.
     """
 
-    def __init__(self, rankers: tuple[str, ...], actions: int, *, by_pair: bool, cap: int | None) -> None:
+    def __init__(
+        self, rankers: tuple[str, ...], actions: int, *, by_pair: bool, cap: int | None, valued: int = 0
+    ) -> None:
         self.rankers, self.actions, self.by_pair, self.cap = rankers, actions, by_pair, cap
         self.pairs = len(rankers) * (len(rankers) - 1) // 2
         self._end = 1 + (self.pairs if by_pair else len(rankers))
         self._width = self._end + (0 if cap is None else self.pairs)
         self._squares = np.zeros((actions, self.pairs))
-        self._rates = RatesByUnit(len(rankers), actions)
+        self._rates = RatesByUnit(len(rankers), actions, valued)
         self._forget()
         # Impressions without a unit: sums, squares, wins, losses and absolute preferences by pair.
         self._singles = np.zeros((5, actions, self.pairs))

@@ -65,15 +65,14 @@ def judge_arms(arms: Mapping[str, ArmSums], rules: Rules, action: str = "click")
         for arm, adjusted in zip(names[1:], corrected[:, place], strict=True):
             _, less, more = ends = _level(apart[arm].intervals, place, flipped, whole=0.0)
             error = math.sqrt(float(apart[arm].variances[place]))
-            both = np.diag([own[arm].variances[place], own[control].variances[place]])
-            multiplier = (more - less) / 2.0 / error if error > 0.0 else 0.0
+            both = _shares(kept[arm], kept[control], place) * ((more - less) / 2.0) ** 2
             found.append(
                 ArmEstimate(
                     arm,
                     *levels[arm],
                     *ends,
                     error,
-                    *lift(levels[arm][0], levels[control][0], both, multiplier),
+                    *lift(levels[arm][0], levels[control][0], both, 1.0, counts=place != VALUE),
                     p=float(apart[arm].intervals.p[place]),
                     p_corrected=float(adjusted),
                     significant=bool(adjusted <= 1.0 - rules.confidence),
@@ -134,6 +133,16 @@ def _apart(sums: ArmSums, base: ArmSums, rules: Rules) -> _Means:
     variances = correction * (sums.deviations / sums.impressions**2 + base.deviations / base.impressions**2)
     single = sums.variances * (n / sums.impressions) + base.variances * (n / base.impressions)
     return _means([sums, base], sums.means - base.means, variances, single, rules)
+
+
+def _shares(sums: ArmSums, base: ArmSums, place: int) -> Floats:
+    """Return how much of the variance of a difference is each arm's, as a diagonal; halves if there is no variance.
+
+    The interval of the lift is made from that of the difference, so that either excludes 0 if the other does.
+    """
+    parts = np.array([one.deviations[place] / one.impressions**2 for one in (sums, base)])
+    total = float(parts.sum())
+    return np.diag(parts / total if total > 0.0 else np.full(2, 0.5))
 
 
 def _means(arms: list[ArmSums], means: Floats, variances: Floats, single: Floats, rules: Rules) -> _Means:

@@ -70,7 +70,7 @@ def anytime(moments: Moments, confidence: float, tuned_for: float | None = None)
     tuned_for: the number of impressions with which one look would detect the planned difference. Like the confidence,
     it must be chosen before the first look. None: there is no plan.
 
-    If all units have the same preference, the p-value is 2^(1 - U), which is valid at any time.
+    If all units have the same preference, see `intervals.clustered.around_means`.
     """
     means, errors = moments.means, moments.errors
     clocks = moments.clocks

@@ -17,7 +17,7 @@ planned, or none after significance, less is spent.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ import numpy as np
 from multileave.outcome import Floats
 from multileave.stats.intervals.clustered import Intervals, around_means, as_normal, as_t
 from multileave.stats.intervals.moments import Moments
+from multileave.stats.intervals.sign_flips import sign_flip_p, with_p
 
 MOST_LOOKS = 100
 _FARTHEST = 7.0  # standard errors within which the density is integrated
@@ -95,12 +96,21 @@ def crossing(fractions: Sequence[float], bounds: Sequence[float], drift: float =
     return np.array(found)
 
 
-def scheduled(moments: Moments, confidence: float, fractions: tuple[float, ...], spending: str) -> Intervals:
+def scheduled(
+    moments: Moments,
+    confidence: float,
+    fractions: tuple[float, ...],
+    spending: str,
+    few: "Mapping[int, Floats] | None" = None,
+) -> Intervals:
     """Return the intervals of the last of these looks; together all looks miss a mean with at most 1 - confidence.
 
     p is the smallest alpha whose boundary at this look is exceeded. Few units are met with Student's t, as in
-    `intervals.clustered`.
+    `intervals.clustered`, and fewer, whose sums are given by position of the pair, with the exact test of
+    `intervals.sign_flips`: its p-value as a number of standard errors is what is compared with the boundary.
     """
+    from scipy.special import ndtri
+
     means, errors = moments.means, moments.errors
     bound = boundaries(fractions, 1.0 - confidence, spending)[-1]
     statistics = np.zeros_like(means)
@@ -108,7 +118,12 @@ def scheduled(moments: Moments, confidence: float, fractions: tuple[float, ...],
     p = _p_values(as_normal(statistics, moments.freedom), fractions, spending, 1.0 - confidence)
     multipliers = np.full_like(means, bound)
     half = errors * as_t(multipliers, moments.freedom)
-    return around_means(moments, confidence, half, p, multipliers)
+    intervals = around_means(moments, confidence, half, p, multipliers)
+    if not few:
+        return intervals
+    exact = -ndtri(np.array([sign_flip_p(sums) for sums in few.values()]) / 2.0)
+    tested = _p_values(exact, fractions, spending, 1.0 - confidence).tolist()
+    return with_p(intervals, dict(zip(few, tested, strict=True)), confidence)
 
 
 def _p_values(statistics: Floats, fractions: tuple[float, ...], spending: str, alpha: float) -> Floats:

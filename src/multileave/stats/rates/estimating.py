@@ -17,7 +17,8 @@ independent, and intervals for one look and for any number of looks are the same
 
 A relative lift is a ratio of two rates. Its interval is Fieller's [fieller1954]: all ratios t for which rate_r - t
 rate_control could be 0. It excludes 0 exactly if the interval of the difference does, and has no ends if the control's
-rate itself could be 0.
+rate itself could be 0. What cannot be negative, as counts of clicks, cannot fall by more than 100 %, so such a lift and
+its interval end there.
 """
 
 import math
@@ -72,11 +73,12 @@ def estimate(sums: RateSums, rankers: tuple[str, ...], rules: Rules, estimator: 
             error = float(moments.errors[place])
             multiplier = (high - low) / 2.0 / error if error > 0.0 else 0.0
             both = covariance[np.ix_((n, base), (n, base))]
+            found_lift = lift(totals[n], totals[base], both, multiplier, counts=not sums.valued)
             names = ("lift", "lift_low", "lift_high")
             compared = {
                 "difference": difference, "difference_low": low, "difference_high": high, "p": p,
                 "p_corrected": float(corrected[place]), "significant": bool(corrected[place] <= 1.0 - rules.confidence),
-                **dict(zip(names, lift(totals[n], totals[base], both, multiplier), strict=True)),
+                **dict(zip(names, found_lift, strict=True)),
             }  # fmt: skip
         rate, low, high = (float(column[n]) for column in levels[:3])
         found.append(RankerRate(ranker, rate, low, high, **compared))
@@ -105,13 +107,14 @@ def adjusted(sums: RateSums, estimator: str) -> tuple[Floats, Floats]:
 
 
 def lift(
-    first: float, second: float, covariance: Floats, multiplier: float
+    first: float, second: float, covariance: Floats, multiplier: float, *, counts: bool
 ) -> tuple[float | None, float | None, float | None]:
     """Return first / second - 1 with its interval by Fieller; None where there is none.
 
-    covariance: of the two, (2, 2). multiplier: how many standard errors an interval extends.
+    covariance: of the two, (2, 2). multiplier: how many standard errors an interval extends. counts: neither can be
+    negative in truth.
 
-    >>> lift(106.0, 100.0, np.array([[4.0, 3.0], [3.0, 4.0]]), 1.96)
+    >>> lift(106.0, 100.0, np.array([[4.0, 3.0], [3.0, 4.0]]), 1.96, counts=True)
     (0.06..., 0.0318..., 0.0891...)
     """
     if second <= 0.0:
@@ -120,11 +123,13 @@ def lift(
     leading = second**2 - squared * covariance[1, 1]
     middle = first * second - squared * covariance[0, 1]
     root = middle**2 - leading * (first**2 - squared * covariance[0, 0])
-    value = float(first / second - 1.0)
+    least = -1.0 if counts else -math.inf
+    value = max(float(first / second - 1.0), least)
     if leading <= 0.0:
         return value, None, None
     half = math.sqrt(max(float(root), 0.0))
-    return value, float((middle - half) / leading - 1.0), float((middle + half) / leading - 1.0)
+    low, high = (float((middle + side * half) / leading - 1.0) for side in (-1.0, 1.0))
+    return value, max(low, least), max(high, least)
 
 
 def _between(matrix: Floats, others: list[int], base: int) -> Floats:

@@ -27,6 +27,7 @@ class RateSums:
     seen: over how many impressions the following sums are; more than there are if some units were left out.
     pages: float (R,), the sum over impressions of what a ranker's page adds up to.
     squares: float (R, R), the sum over impressions of earned earned'.
+    valued: values are added up, which may be negative, instead of clicks.
     """
 
     def __init__(self, rankers: int) -> None:
@@ -36,6 +37,7 @@ class RateSums:
         self.products = np.zeros((2 * rankers + 1, 2 * rankers + 1))
         self.pages = np.zeros(rankers)
         self.squares = np.zeros((rankers, rankers))
+        self.valued = False
 
     @property
     def impressions(self) -> int:
@@ -59,6 +61,7 @@ class RateSums:
         """Add another's sums; no unit may be in both."""
         self.units += other.units
         self.seen += other.seen
+        self.valued |= other.valued
         for name in ("totals", "products", "pages", "squares"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -75,6 +78,7 @@ class RateSums:
         other = RateSums(self.rankers)
         columns = columns_of(order)
         other.units, other.seen, other.totals = self.units, self.seen, self.totals[columns]
+        other.valued = self.valued
         other.products = self.products[np.ix_(columns, columns)]
         other.pages, other.squares = self.pages[order], self.squares[np.ix_(order, order)]
         return other
@@ -82,7 +86,7 @@ class RateSums:
     def to_dict(self) -> dict[str, Any]:
         """Return the sums as plain values that JSON can hold."""
         arrays = {name: getattr(self, name).tolist() for name in ("totals", "products", "pages", "squares")}
-        return {"units": self.units, "seen": self.seen, **arrays}
+        return {"units": self.units, "seen": self.seen, **arrays, **({"valued": True} if self.valued else {})}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], rankers: int) -> "RateSums":
@@ -91,6 +95,7 @@ class RateSums:
         sums.units, sums.seen = written.count("units"), written.count("seen")
         for name in ("totals", "products", "pages", "squares"):
             setattr(sums, name, written.floats(name, getattr(sums, name).shape))
+        sums.valued = data.get("valued") is True  # earlier versions did not say
         return sums
 
 

@@ -24,17 +24,21 @@ class UnitRates:
         self.rows: Floats = np.zeros((0, 2 * rankers + 1))
         self.singles = RateSums(rankers)
 
-    def add(self, alone: Floats, row: int | None) -> None:
-        """Add an impression of the unit in a row, None for an impression without a unit."""
+    def add(self, alone: Floats, row: int | None, *, valued: bool = False) -> None:
+        """Add an impression of the unit in a row, None for one without a unit; valued: as in `RateSums`."""
         self.singles.add_impression(alone)
+        self.singles.valued |= valued
         if row is None:
             self.singles.add_units(unit_row(alone)[None])
         else:
             self._make(row + 1)
             self.rows[row] += unit_row(alone)
 
-    def replace(self, before: "Floats | None", after: "Floats | None", row: int | None) -> None:
+    def replace(
+        self, before: "Floats | None", after: "Floats | None", row: int | None, *, valued: bool = False
+    ) -> None:
         """Replace what an impression says, as after a late click; None if it says nothing."""
+        self.singles.valued |= valued
         for alone, times in ((before, -1), (after, 1)):
             if alone is None:
                 continue

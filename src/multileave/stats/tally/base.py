@@ -10,7 +10,7 @@ from multileave.errors import TallyError
 from multileave.outcome import TOLERANCE, Floats
 from multileave.stats.intervals.max_t import unit_rows
 from multileave.stats.intervals.moments import Ints, Moments, pair_positions
-from multileave.stats.intervals.sign_flips import FEW
+from multileave.stats.intervals.sign_flips import FEW, FEW_EQUAL
 from multileave.stats.parsing import checked_rankers
 from multileave.stats.rates.sums import RateSums
 from multileave.stats.tally.grouped_sums import GroupedSums
@@ -112,14 +112,25 @@ class BaseTally(ABC):
         )
 
     def few_sums(self, moments: Moments) -> dict[int, Floats]:
-        """Return the sums of the units that carry evidence, for each pair that has few of them, by its position."""
+        """Return the sums of the units that carry evidence, for each pair to be tested exactly, by its position.
+
+        These are pairs with few such units, or a few more of equal size, whose sums are then of size 1.
+        """
         few = (moments.carriers > 0) & (moments.carriers <= FEW) & self._grouped.few.known
         pairs = np.flatnonzero(few)
         found = {pair: [self._grouped.few.of(pair)[1]] for pair in pairs.tolist()}
         for sums, _ in self._blocks() if len(pairs) else ():
             for pair in pairs.tolist():
                 found[pair].append(sums[sums[:, pair] != 0.0, pair])
-        return {pair: np.concatenate(parts) for pair, parts in found.items()}
+        few_sums = {pair: np.concatenate(parts) for pair, parts in found.items()}
+        # The effective number is the number if sums are equal; tallies without absolute sums do not know it.
+        if moments.evidence is None:
+            return few_sums
+        equal = (moments.carriers > FEW) & (moments.carriers <= FEW_EQUAL) & ~np.isnan(self._grouped.total().absolute)
+        equal &= np.isclose(moments.carriers, moments.evidence, rtol=1e-9, atol=0.0)
+        for pair in np.flatnonzero(equal).tolist():
+            few_sums[pair] = np.repeat([1.0, -1.0], [moments.wins[pair], moments.losses[pair]])
+        return few_sums
 
     def dependence(self) -> tuple[Floats, float] | None:
         """Return how pairs depend on each other, as `intervals.max_t` takes it; None if it is not known.

@@ -55,13 +55,16 @@ class GroupedTally(BaseTally):
 
     squares: float (P,), the sum over impressions of the squared preference; the caller adds to it.
     evidence: counts from which the health of the data is read; the caller adds to them.
-    rates: what each ranker earned alone, None if that is not known; the caller adds what is not by unit.
+    rates: what each ranker earned alone, None if that is not known; the caller adds what is not by unit. valued: in
+        values, not clicks.
     """
 
-    def __init__(self, rankers: Sequence[str], *, rated: bool = True) -> None:
+    def __init__(self, rankers: Sequence[str], *, rated: bool = True, valued: bool = False) -> None:
         super().__init__(rankers, zero=ZERO)
         self.squares = np.zeros(self.pairs)
         self.rates = RateSums(len(self.rankers)) if rated else None
+        if self.rates is not None:
+            self.rates.valued = valued
         self._clicks: dict[int, int] = {}  # how many units have that many clicks
         self._heavy: dict[str, tuple[int, int]] = {}  # impressions and clicks of units that have implausibly many
 

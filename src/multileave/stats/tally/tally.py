@@ -105,7 +105,7 @@ class Tally(BaseTally):
             self._grouped.add(1, as_pairs(values, by_pair))
             self._single_clicks += count
             if alone is not None:
-                self._rates.add(alone, None)
+                self._rates.add(alone, None, valued=outcome.valued)
             return
         if values.any():
             first, second = pair_positions(len(self._rankers))
@@ -113,7 +113,7 @@ class Tally(BaseTally):
             self._squares += pairs * pairs
         self._units.add(unit, values, by_pair=by_pair, clicks=count)
         if alone is not None:
-            self._rates.add(alone, self._units.find(unit))
+            self._rates.add(alone, self._units.find(unit), valued=outcome.valued)
 
     def add_fallback(self, missing: Collection[str]) -> None:
         """Count an impression for which some rankers returned nothing, for the health checks only.
@@ -146,7 +146,7 @@ class Tally(BaseTally):
                 f"Unit {unit!r} is not in the tally, so none of its impressions can be replaced. Add its old outcome "
                 "first, and pass the unit it was added with."
             )
-        self._rates.replace(read_alone(old, self._rankers), read_alone(new, self._rankers), row)
+        self._rates.replace(read_alone(old, self._rankers), read_alone(new, self._rankers), row, valued=new.valued)
         if clicks is not None:
             self.evidence.change_clicks(*counted)
         out, into = as_pairs(*before), as_pairs(*after)

@@ -11,7 +11,7 @@ Rates are weighted in the same way, row by row (`weighted_rates`).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from multileave.stats.tally.base import BaseTally
 from multileave.stats.tally.grouped_sums import GroupedSums
 from multileave.stats.tally.units import PackedIds, Units
 
-ESTIMANDS = ("impressions", "users")
+Estimand = Literal["impressions", "users"]
+ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from multileave.stats.intervals.heterogeneity import random_effects, welch
 from multileave.stats.intervals.moments import Ints, Moments, pair_positions
 from multileave.stats.records import Record, about
 from multileave.stats.tally.tally import Tally
+from multileave.stats.tally.weighting import Weighting
 from multileave.stats.verdict.rules import Rules
 
 
@@ -43,7 +44,12 @@ class Interaction(Record):
 
 
 def find_interactions(tallies: Mapping[str, Tally], rules: Rules) -> tuple[Interaction, ...]:
-    """Return the interaction of each pair of rankers with the segments."""
+    """Return the interaction of each pair of rankers with the segments; none if impressions do not all count alike.
+
+    They are about the mean over all impressions, not over users or under a cap.
+    """
+    if rules.weighting != Weighting():
+        return ()
     segments = list(tallies)
     moments = [tally.moments() for tally in tallies.values()]
     means = np.array([one.means for one in moments])

@@ -17,7 +17,7 @@ from multileave.stats.intervals.group_sequential import scheduled
 from multileave.stats.intervals.max_t import MaxT, max_t
 from multileave.stats.intervals.moments import Moments, pair_positions
 from multileave.stats.intervals.sign_flips import exact_for_few
-from multileave.stats.planning import MANY_LOOKS, one_error, units_to_decide
+from multileave.stats.planning import one_error, units_to_decide
 from multileave.stats.rates.estimating import estimate
 from multileave.stats.tally.base import BaseTally
 from multileave.stats.tally.weighting import WeightedTally, Weighting
@@ -44,7 +44,8 @@ def judge_segments(tallies: Mapping[str, BaseTally], rules: Rules) -> dict[str, 
     level = rules.level(comparisons)
     for name, tally in weighted.items():
         moments = tally.moments()
-        exact[name] = few = {} if rules.interval in MANY_LOOKS else tally.few_sums(moments)
+        few = {} if rules.interval == "anytime" else tally.few_sums(moments)
+        exact[name] = few if rules.one_look else {}
         compared = _compared(tallies[name], moments, rules.dropped)
         found[name] = moments, _intervals(tally, compared, few, rules, comparisons, level)
     corrected = _corrected(correct, [intervals.p for _, intervals in found.values()])
@@ -77,8 +78,8 @@ def _weighted(tally: BaseTally, rules: Rules) -> BaseTally:
     weighted = WeightedTally(tally, rules.weighting)
     if weighted.units < 2:
         raise TallyError(
-            f"Of {tally.units:,} units, {weighted.units} have at most {rules.cap} impressions; a verdict needs two. "
-            "Choose a larger cap."
+            f"With cap={rules.cap}, {weighted.units} of {tally.units:,} units are left; a verdict needs two. Choose a "
+            "larger cap."
         )
     return weighted
 
@@ -122,7 +123,7 @@ def _intervals(
     if rules.interval == "anytime":
         return anytime(moments, level, rules.tuned_for)
     if rules.interval == "scheduled":
-        return scheduled(moments, level, rules.fractions[: rules.look], rules.spending)
+        return scheduled(moments, level, rules.fractions[: rules.look], rules.spending, few)
     if rules.interval == "clustered":
         return exact_for_few(clustered(moments, level), few, level)
     # If all pairs have the smallest p-value, it is multiplied by this.

@@ -57,7 +57,7 @@ class Rules:
                 f"Rankers were dropped ({', '.join(self.dropped)}), which depends on the data, but the interval is "
                 f'{self.interval!r}. Choose interval="anytime", the only one that stays valid then.'
             )
-        Weighting(self.estimand, self.cap, self.winsorise)  # raises an error if it makes no sense
+        Weighting(self.estimand, self.cap, self.winsorise)  # which checks them
         if isinstance(self.replicates, bool) or not isinstance(self.replicates, int) or self.replicates < 99:
             raise TallyError(f"The number of replicates is {self.replicates!r}; expected an integer of at least 99.")
 

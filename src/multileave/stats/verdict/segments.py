@@ -113,7 +113,8 @@ class SegmentedTally:
 class SegmentedVerdict:
     """A verdict for each segment; left_out: segments with a single unit.
 
-    interactions: for each pair of rankers, whether its preference differs between segments, and shrunken estimates.
+    interactions: for each pair of rankers, whether its preference differs between segments, and shrunken estimates;
+        none with `estimand`, `cap` or `winsorise`.
     """
 
     by: str
@@ -126,10 +127,10 @@ class SegmentedVerdict:
         """Whether preferences differ between segments, in one sentence."""
         tested = [one for one in self.interactions if one.p_corrected is not None]
         if not tested:
-            return f"Whether preferences differ by {self.by} was not tested"
+            return f"Differences by {self.by} were not tested"
         found = sorted((one for one in tested if one.significant), key=lambda one: one.p_corrected or 0.0)
         if not found:
-            return f"No significant difference between preferences by {self.by}"
+            return f"No significant difference in preferences by {self.by}"
         first = found[0]
         shares = ", ".join(f"{segment} {mean:+.3g}" for segment, mean in first.shrunken.items())
         more = f"; {len(found)} of {len(tested)} pairs differ" if len(tested) > 1 else ""

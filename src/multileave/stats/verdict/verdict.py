@@ -42,8 +42,8 @@ class PairVerdict(Record):
     )
     sign_p_corrected: float | None = about("The same corrected for the number of pairs.", default=None)
     test: str = about(
-        "Test that the p-value is of: t, confidence sequence or bootstrap; sign flips, which is exact, if at most 30 "
-        "units carry evidence.",
+        "Test that the p-value is of: t, confidence sequence, group sequential or bootstrap; for one look sign flips, "
+        "which is exact, if at most 30 units carry evidence, or at most 200 whose sums are of equal size.",
         default="t",
     )
     evidence: int = about("Units that carry evidence: those whose preferences do not add up to zero.", default=0)

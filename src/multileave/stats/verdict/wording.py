@@ -71,8 +71,10 @@ def _needed(verdict: Verdict, pairs: Sequence[PairVerdict]) -> str:
     found = range_needed(pairs)
     if verdict.health is None or found is None:
         return ""
-    far = ", possibly over 100 times as many" if found[1] is None else ""
-    return f", {units_in_words(*found)} more {_noun(verdict)} needed{far}"
+    far = ", possibly over 100 times the current number" if found[1] is None else ""
+    words = units_in_words(*found)
+    noun = _noun(verdict).removesuffix("s") if words.endswith(" 1") else _noun(verdict)
+    return f", {words} more {noun} needed{far}"
 
 
 def range_needed(pairs: Sequence[PairVerdict]) -> tuple[int, int | None] | None:
