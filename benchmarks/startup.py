@@ -116,6 +116,7 @@ def section(rounds):
     lines = [
         Line.at_most("`import multileave` against `import numpy`", ratio, 1.5),
         Line.at_most("`multileave --help`, CPU time", Spread.of([ran.processor for ran in helped]), 0.5, "s"),
+        Line.at_most("`multileave demo`, first run, CPU time", Spread.of([demos[0].processor]), 40.0, "s"),
         Line.at_most("`multileave demo`, second run, CPU time", Spread.of([demos[1].processor]), 10.0, "s"),
         Line(
             "kernels that a cold ppm study compiles and does not use",

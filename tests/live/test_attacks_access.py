@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from http_service import API, RANKINGS, check_refusal, serving
 from starlette.testclient import TestClient
 
-from multileave.live import access as access_module
+from multileave.live.access import keys as access_module
 from multileave.live.errors import Invalid
 from multileave.live.http import auth
 from multileave.live.http.app import create_app

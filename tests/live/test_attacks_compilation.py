@@ -14,8 +14,8 @@ from http_service import API, DEFINITION, RANKINGS, serving
 from served_process import Process
 
 from multileave.live import compilation
-from multileave.live.aggregation import trusted
 from multileave.live.compilation import CompiledMethods, exercise, is_cached
+from multileave.live.verdicts.tally_change import trusted
 from multileave.methods import get_method, infer, methods
 from multileave.methods._drawing import draw_list
 from multileave.stats.tally.health_counts import HealthCounts

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from multileave.live import aggregation
 from multileave.live.definition import Definition
 from multileave.live.errors import NotFound
 from multileave.live.records import Event, ShowRequest
@@ -16,6 +15,7 @@ from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.live.store.impressions import ImpressionWriter
 from multileave.live.store.tables import events, impressions, ledgers, units
+from multileave.live.verdicts import aggregation
 from multileave.replay import replay
 
 RANKINGS = {"bm25": ["a", "b", "c", "d"], "dense": ["d", "c", "b", "a"]}

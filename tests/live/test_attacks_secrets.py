@@ -17,16 +17,16 @@ from http_service import API, check_refusal, serving
 from make_pinned_database import SECRET as PINNED_SECRET
 from make_pinned_database import shown as pinned_lists
 
+from multileave.live.access.secret_file import SecretFile
+from multileave.live.access.tokens import ImpressionToken, Signer, derived_hashing_keys
 from multileave.live.definition import Definition
 from multileave.live.errors import Invalid
 from multileave.live.records import Event, ShowRequest
-from multileave.live.secret_file import SecretFile
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.live.store.database import Store
 from multileave.live.store.secrets import load_hashing_keys
 from multileave.live.store.tables import secrets
-from multileave.live.tokens import ImpressionToken, Signer, derived_hashing_keys
 
 PINNED = Path(__file__).parent / "pinned" / "v1.sqlite"
 RANKINGS = {"a": ["x", "y", "z"], "b": ["z", "y", "x"]}

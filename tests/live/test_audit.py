@@ -12,8 +12,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from multileave.cli import main
-from multileave.live import access as access_module
-from multileave.live.actor import Actor, acting
+from multileave.live.access import keys as access_module
+from multileave.live.access.actor import Actor, acting
 from multileave.live.definition import Definition
 from multileave.live.errors import Conflict
 from multileave.live.service import Service

@@ -26,7 +26,7 @@ from multileave.live.store import aggregates
 from multileave.live.store.database import Store
 from multileave.live.store.impressions import load_new, oldest_uncounted
 from multileave.live.store.times import SECOND
-from multileave.live.summary import Listed, Search, Summary, summary_of
+from multileave.live.verdicts.summary import Listed, Search, Summary, summary_of
 from multileave.outcome import Outcome
 from multileave.stats import Tally
 from multileave.stats.tally.grouped_tally import GroupedTally, UnitRow, pairs_of

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from served_process import API, SECRET, Process, free_port
 
+from multileave.live.access.tokens import Signer
 from multileave.live.store.database import Store
 from multileave.live.store.tables import events, impressions
-from multileave.live.tokens import Signer
 from multileave.replay import replay
 
 pytestmark = pytest.mark.acceptance

@@ -210,11 +210,13 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
         "csrf": token(admin, "/"), "name": "Spring", "rankers": " bm25 \r\n\r\nltr\r\n", "control": "ltr",
         "method": "pm", "parameters": "tau=2", "k": "5", "pages": "2", "actions": "click\norder", "unit": "session",
         "confidence": "99", "window": "1.5", "group": "g", "share": "7", "keep_queries": "yes", "retention_days": "30",
+        "estimand": "users",
     }  # fmt: skip
     assert admin.post("/experiments/new", data=form).headers["location"] == "/experiments/3?done=created"
     assert service.experiment(3).definition == Definition(
         "Spring", ("bm25", "ltr"), "ltr", "pm(tau=2)", 5, 2, ("click", "order"), unit="session",
         confidence=0.99, window=5400.0, group="g", share=0.07, hash_units=False, keep_queries=True, retention_days=30.0,
+        estimand="users",
     )  # fmt: skip
     assert admin.post("/experiments/3/edit", data={**form, "name": "May"}).headers["location"].endswith("changed")
     assert service.experiment(3).definition.name == "May"
@@ -224,7 +226,11 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
     admin.post("/experiments/3/share", data={**form, "share": "12.5"})
     assert service.experiment(3).definition.share == 0.125
     clone = admin.get("/experiments/3/clone").text
-    for expected in ('value="May"', 'value="12.5"', 'value="tau=2.0', '<option value="pm" selected>'):
+    for expected in (
+        'value="May"', 'value="12.5"', 'value="tau=2.0', '<option value="pm" selected>',
+        "<option>impressions</option><option selected>users</option>",
+        "<option selected>none</option><option>losers</option>",
+    ):  # fmt: skip
         assert expected in clone
     answer = admin.post("/experiments/3/clone", data={**form, "name": "June", "hash_units": "yes"})
     assert answer.headers["location"] == "/experiments/4?done=cloned"
@@ -245,7 +251,7 @@ def test_an_experiment_is_created_edited_started_ramped_cloned_stopped_and_a_dra
      ("share", "200", "share is"), ("parameters", "rho=1", "rpm has no parameter"), ("name", "", "name is"),
      ("name", "x" * 200_000, "name has 200,000"), ("retention_days", "long", "retention_days is"),
      ("method", "magic", "no method"), ("name", "\x00", "name is"), ("confidence", "nan", "confidence is"),
-     ("window", "1e400", "window is")],
+     ("window", "1e400", "window is"), ("estimand", "clicks", "estimand is"), ("drop", "all", "drop is")],
 )  # fmt: skip
 def test_a_wrong_form_comes_back_with_what_is_wrong_and_what_was_typed(admin, service, field, value, says):
     form = {"csrf": token(admin, "/"), "name": "Kept <as typed>", "rankers": "a\nb\nc", "unit": "visit", field: value}

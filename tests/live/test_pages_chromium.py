@@ -211,20 +211,23 @@ def filled(tmp_path_factory):
         service.create(Definition("Autumn", tuple(RANKINGS), "bm25", keep_queries=True, actions=("click", "order")))
         service.create(wide)
         service.create(Definition("Draft", ("a", "b"), "a"))
-        service.start(1)
-        service.start(2)
+        named = dict(zip(("bm25-with-synonyms-and-spelling", "W" * 100, "ltr"), RANKINGS.values(), strict=True))
+        service.create(Definition("Rates", tuple(named), "ltr", method="dpm"))
+        for number in (1, 2, 4):
+            service.start(number)
         for name, role in (("<b>ops</b>", "admin"), ("W" * 100, "read")):
             service.access.create_key(name, role, experiments=range(1, 200))
         service.edit(3, {"share": 0.5, "name": "W" * 100})
         send_traffic(address, "none", 1, 60)
         hostile = {name: [HOSTILE, *ids] for name, ids in zip(wide.rankers, RANKINGS.values(), strict=True)}
         send_traffic(address, "none", 2, 30, rankings=hostile)
+        send_traffic(address, "none", 4, 200, rankings=named)
         service.stop(2)
         service.fold()
         seen = [f"/experiments/{n}/impressions/{service.recent(n)[0].key}" for n in (1, 2)]
         paths = ["/", "/?q=W&status=stopped&result=none", "/?q=<b>nothing",
-                 "/experiments/new", "/experiments/1", "/experiments/2", "/experiments/3", "/experiments/1/pairs",
-                 "/experiments/1/segments",
+                 "/experiments/new", "/experiments/1", "/experiments/2", "/experiments/3", "/experiments/4",
+                 "/experiments/1/pairs", "/experiments/1/segments",
                  "/experiments/1/clone", *seen, "/keys", "/audit", "/audit?experiment=1",
                  "/experiments/99"]  # fmt: skip
         yield address, paths

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from multileave import Impression
-from multileave.live.arms import load_sums
 from multileave.live.definition import Definition
 from multileave.live.errors import Conflict, Invalid
 from multileave.live.experiment import Drop
@@ -22,6 +21,7 @@ from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.live.store import experiments as stored
 from multileave.live.store.aggregates import load_all_units
+from multileave.live.verdicts.arms import load_sums
 from multileave.replay import replay
 from multileave.stats import Rules
 from multileave.stats.arms import ArmTally

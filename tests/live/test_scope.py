@@ -6,6 +6,9 @@ from http_service import API, DEFINITION, RANKINGS, serving
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from multileave.live.access.scope import read_numbers
+from multileave.live.errors import Invalid
+
 SESSION = "multileave_session"
 
 
@@ -132,3 +135,9 @@ def test_the_number_of_a_deleted_draft_is_never_used_again(address):
         made = [served.send("POST", f"{API}/experiments", json=DEFINITION).json()["number"] for _ in range(2)]
         assert served.send("DELETE", f"{API}/experiments/{made[-1]}").status_code == 204
         assert served.send("POST", f"{API}/experiments", json=DEFINITION).json()["number"] == made[-1] + 1
+
+
+@pytest.mark.parametrize("text", [",", ",,,", " , "])
+def test_commas_without_numbers_are_no_key_without_a_limit(text):
+    with pytest.raises(Invalid, match="expected the numbers of experiments"):
+        read_numbers(text)

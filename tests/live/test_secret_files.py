@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from multileave.live.access.secret_file import SecretFile
 from multileave.live.definition import Definition
 from multileave.live.errors import Invalid
 from multileave.live.records import Event, ShowRequest
-from multileave.live.secret_file import SecretFile
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 

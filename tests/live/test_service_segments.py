@@ -11,12 +11,12 @@ from http_service import API, check_refusal, serving
 from multileave.client import LocalClient
 from multileave.client.search import Search
 from multileave.errors import DataError
-from multileave.live import segments as computing
-from multileave.live.aggregation import rules_of
 from multileave.live.definition import Definition
 from multileave.live.records import Event, ShowRequest
 from multileave.live.service import Service
 from multileave.live.settings import Settings
+from multileave.live.verdicts import segments as computing
+from multileave.live.verdicts.stored_tallies import rules_of
 from multileave.replay import replay
 from multileave.stats import Rules
 

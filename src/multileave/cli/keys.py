@@ -15,7 +15,7 @@ from multileave.errors import DataError
 if TYPE_CHECKING:
     from multileave.live.records import Key
 
-keys = typer.Typer(help="Create, list and revoke the API keys of a service.", no_args_is_help=True)
+keys = typer.Typer(help="Create, list and revoke the API keys of a service.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -37,8 +37,8 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a key; its text is printed only once."""
-    from multileave.live.access import Access
-    from multileave.live.scope import read_numbers
+    from multileave.live.access.keys import Access
+    from multileave.live.access.scope import read_numbers
 
     limits = {"expires": read_expiry(expires), "experiments": read_numbers(experiments or "")}
     with opened_store(db) as (store, settings):
@@ -52,7 +52,7 @@ def create(
 @keys.command("list")
 def list_keys(db: Database = None, as_json: Json = False) -> None:
     """List the keys, without their texts."""
-    from multileave.live.access import Access
+    from multileave.live.access.keys import Access
 
     with opened_store(db) as (store, settings):
         found = Access(store, settings).keys()
@@ -77,7 +77,7 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Revoke a key."""
-    from multileave.live.access import Access
+    from multileave.live.access.keys import Access
 
     with opened_store(db) as (store, settings):
         Access(store, settings).revoke_key(number)
@@ -97,7 +97,7 @@ def rotate_secret(
     as_json: Json = False,
 ) -> None:
     """Sign impression ids with a new secret, after the next start of the service; for SQLite."""
-    from multileave.live.signing import rotate_file
+    from multileave.live.access.signing import rotate_file
 
     with opened_store(db) as (store, settings):
         kept = rotate_file(store, settings, keep)

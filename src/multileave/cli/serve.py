@@ -80,8 +80,9 @@ def _free_port(host: str, port: int) -> int:
             tried.bind((host, port))
             return int(tried.getsockname()[1])
     except (OSError, OverflowError) as error:
+        reason = str(error).rstrip(".")
         raise DataError(
-            f"The service cannot listen on {host}, port {port}: {error}. Choose another --port or --host."
+            f"The service cannot listen on {host}, port {port}: {reason}. Choose another --port or --host."
         ) from None
 
 

@@ -27,7 +27,7 @@ def opened_store(db: str | None) -> "Iterator[tuple[Store, Settings]]":
 @contextmanager
 def commanding() -> Iterator[None]:
     """Let the audit log name the user of this machine."""
-    from multileave.live.actor import Actor, acting
+    from multileave.live.access.actor import Actor, acting
 
     before = acting.set(Actor("command line", name=_user()))
     try:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from multileave.live.access import SAVED
+from multileave.live.access.keys import SAVED
 from multileave.live.errors import Unavailable
 from multileave.live.http.json_logging import log
 from multileave.live.service import Service

@@ -179,7 +179,7 @@ def _alone(stamp: Path) -> Iterator[None]:
 
 
 def _read_back(impression: Impression) -> Impression:
-    from multileave.live.aggregation import trusted
+    from multileave.live.verdicts.tally_change import trusted
 
     return trusted(json.loads(json.dumps(impression.to_dict())))
 

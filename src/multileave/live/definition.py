@@ -21,15 +21,15 @@ from multileave.live.errors import Invalid, sentence_of
 from multileave.methods import get_method
 from multileave.stats.intervals.group_sequential import MOST_LOOKS
 from multileave.stats.rates.values import split_action
-from multileave.stats.tally.weighting import ESTIMANDS
+from multileave.stats.tally.weighting import Estimand
 
 MOST_SHOWN = 1000
 MOST_RANKERS = 100
 LONGEST_NAME = 100
 DAY = 86_400.0
 SATISFIED = "satisfied"
-FIELDSETS = COMPARISON, TRAFFIC, STATISTICS, STORAGE = (
-    "Comparison", "Traffic", "Method and statistics", "Storage and privacy",
+FIELDSETS = COMPARISON, TRAFFIC, STORAGE, PAGES, STATISTICS = (
+    "Comparison", "Traffic", "Storage and privacy", "Method and pages", "Statistics",
 )  # fmt: skip
 
 
@@ -106,16 +106,16 @@ class Definition:
     method: Annotated[
         str,
         Field(max_length=200, description="The comparison method with its parameters, such as pm(tau=3.0)."),
-        Input("Method", STATISTICS),
+        Input("Method", PAGES),
     ] = "recommended"
     k: Annotated[
         int, Field(ge=1, le=MOST_SHOWN, description="How many results each page shows."),
-        Input("Results per page", STATISTICS),
+        Input("Results per page", PAGES),
     ] = 10  # fmt: skip
     pages: Annotated[
         int,
         Field(ge=1, le=MOST_SHOWN, description="Pages drawn at once, for users who go beyond the first."),
-        Input("Pages", STATISTICS),
+        Input("Pages", PAGES),
     ] = 1
     actions: Annotated[
         Names,
@@ -128,15 +128,15 @@ class Definition:
             "rates.",
         ),
         AfterValidator(_check_different),
-        Input("Actions", STATISTICS),
+        Input("Actions", PAGES),
     ] = ("click",)
     dwell: Annotated[
         float,
         Field(ge=0.0, le=DAY, description="Seconds on a document after which a click counts as satisfied."),
-        Input("Dwell time", STATISTICS, "seconds"),
+        Input("Dwell time", PAGES, "seconds"),
     ] = 30.0
     unit: Annotated[
-        Name, Field(description="The randomization unit, in one word: user or session."), Input("Unit", STATISTICS)
+        Name, Field(description="The randomization unit, in one word: user or session."), Input("Unit", TRAFFIC)
     ] = "user"
     confidence: Annotated[
         float,
@@ -171,9 +171,8 @@ class Definition:
         Input("Scheduled looks", STATISTICS),
     ] = ()
     estimand: Annotated[
-        str,
+        Estimand,
         Field(
-            pattern=f"^({'|'.join(ESTIMANDS)})$",
             description="What is estimated: impressions, the mean preference per impression, or users, the mean over "
             "units of each unit's mean preference, so that heavy users count no more than others.",
         ),

@@ -14,15 +14,15 @@ from typing import Any
 from multileave.assignment import position_of
 from multileave.errors import nearest
 from multileave.impression import Impression
+from multileave.live.access.rate_limits import RateLimit
+from multileave.live.access.tokens import ImpressionToken, Signer
 from multileave.live.errors import Invalid, TooLarge, TooMany
 from multileave.live.experiment import Experiment
-from multileave.live.rate_limits import RateLimit
 from multileave.live.records import Document, Event, Receipt, Shown, ShowRequest
 from multileave.live.settings import Settings
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.impressions import EventKey, ImpressionWriter
 from multileave.live.store.times import CLOCK_SKEW, SECOND, micros, now
-from multileave.live.tokens import ImpressionToken, Signer
 from multileave.log import document_text
 from multileave.methods import get_method
 from multileave.rankings import with_pins

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
 
-from multileave.live.actor import ActorKind
+from multileave.live.access.actor import ActorKind
 from multileave.live.definition import DAY, MOST_RANKERS, MOST_SHOWN, Name
 from multileave.log.reader import LARGEST_VALUE
 

@@ -9,12 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multileave.live.access import Access
-from multileave.live.aggregation import Aggregator, judge_once
-from multileave.live.arms import load_sums
+from multileave.live.access.keys import Access
+from multileave.live.access.signing import open_signer
 from multileave.live.compilation import CompiledMethods
 from multileave.live.definition import DAY, Definition
-from multileave.live.dropping import drop_losers
 from multileave.live.errors import Conflict, NotFound, Unavailable
 from multileave.live.experiment import Experiment, grow, place, with_arms
 from multileave.live.export import export_rows
@@ -32,10 +30,7 @@ from multileave.live.records import (
     Shown,
     ShowRequest,
 )
-from multileave.live.report import Report, history_of
-from multileave.live.segments import SegmentReport, Segments
 from multileave.live.settings import Settings
-from multileave.live.signing import open_signer
 from multileave.live.store import audit
 from multileave.live.store import experiments as stored
 from multileave.live.store.aggregates import experiments_with_new, load_looks, without_summary
@@ -43,7 +38,12 @@ from multileave.live.store.database import Connection, Store
 from multileave.live.store.group_commit import Writer
 from multileave.live.store.impressions import delete_expired, events_of, load_one, load_recent, oldest_uncounted
 from multileave.live.store.times import SECOND, from_micros, now
-from multileave.live.summary import Listing, Search
+from multileave.live.verdicts.aggregation import Aggregator, judge_once
+from multileave.live.verdicts.arms import load_sums
+from multileave.live.verdicts.dropping import drop_losers
+from multileave.live.verdicts.report import Report, history_of
+from multileave.live.verdicts.segments import SegmentReport, Segments
+from multileave.live.verdicts.summary import Listing, Search
 
 BATCH = 500  # impressions deleted at once
 START_WAITS = 30.0  # seconds that a start waits for its method; usually it has been compiled since it was created

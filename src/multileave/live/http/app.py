@@ -10,6 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
+from multileave.live.access.rate_limits import RateLimit
 from multileave.live.background_tasks import background_tasks
 from multileave.live.http import json_logging
 from multileave.live.http.error_responses import handle_errors
@@ -18,7 +19,6 @@ from multileave.live.http.middleware import CorsForOnePath, ResponseMiddleware
 from multileave.live.http.openapi import describe
 from multileave.live.http.routes import API, audit, experiments, keys, operations, reading, traffic
 from multileave.live.pages import pages
-from multileave.live.rate_limits import RateLimit
 from multileave.live.service import Service
 from multileave.live.settings import Settings
 

@@ -8,10 +8,10 @@ import anyio.to_thread
 from fastapi import Request
 from fastapi.security import HTTPBearer
 
-from multileave.live.actor import ANYBODY, Actor, acting
+from multileave.live.access.actor import ANYBODY, Actor, acting
+from multileave.live.access.scope import check_scope
 from multileave.live.errors import Forbidden, Unauthorized, Unavailable
 from multileave.live.records import Key, Role
-from multileave.live.scope import check_scope
 from multileave.live.service import Service
 from multileave.live.settings import is_loopback
 

@@ -12,10 +12,10 @@ from fastapi import Request
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from multileave.live.access.rate_limits import client_of
 from multileave.live.errors import Invalid, TooLarge, TooMany
 from multileave.live.http.error_responses import Malformed, UnsupportedMedia, invalid_body, printable
 from multileave.live.http.request_body import JSON, SMALL, Parts, media_type, read_body
-from multileave.live.rate_limits import client_of
 from multileave.live.records import EVENT, Event, Receipt, request_config
 from multileave.live.settings import is_loopback
 

@@ -14,8 +14,8 @@ from multileave.live.http.derived_models import (
     VerdictModel,
 )
 from multileave.live.records import AuditEntry, Key, Receipt, RecentImpression, Traffic
-from multileave.live.segments import MOST_SEGMENTS, OTHER
-from multileave.live.summary import Summary
+from multileave.live.verdicts.segments import MOST_SEGMENTS, OTHER
+from multileave.live.verdicts.summary import Summary
 from multileave.stats.verdict.segments import NO_SEGMENT
 
 TOO_FEW = "Null with fewer than two units."

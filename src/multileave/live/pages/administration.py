@@ -9,12 +9,12 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from multileave.errors import MultileaveError
+from multileave.live.access.scope import read_numbers
 from multileave.live.errors import Invalid, NotFound
 from multileave.live.pages.rendering import cut
 from multileave.live.pages.sessions import Form, Manager, Viewer, answer
 from multileave.live.pages.views import LARGEST_NUMBER, pages
 from multileave.live.records import AuditEntry, Role
-from multileave.live.scope import read_numbers
 
 ENTRIES = 50
 MOST_DAYS = 36_500

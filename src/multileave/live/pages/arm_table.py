@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from multileave.live.report import Report
+from multileave.live.verdicts.report import Report
 from multileave.stats.arms.wording import LABELS, ArmCells, agreement_words, arm_cells
 
 

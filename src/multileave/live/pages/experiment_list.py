@@ -9,7 +9,7 @@ from markupsafe import Markup
 from multileave.live.experiment import STATUSES, Experiment
 from multileave.live.pages.rendering import cut
 from multileave.live.pages.svg import small_forest
-from multileave.live.summary import STANDINGS, Listed, Search, Summary
+from multileave.live.verdicts.summary import STANDINGS, Listed, Search, Summary
 from multileave.stats.planning import units_in_words
 
 PAGE = 50

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from multileave.live.definition import FIELDSETS, Definition, Input
 from multileave.live.errors import Invalid
@@ -16,7 +16,9 @@ METHOD, PARAMETERS = "method", "parameters"  # the one setting with two fields
 class FormField:
     """A field of the form.
 
-    kind: text, lines, counts (lines of numbers), shares (lines of names and numbers), whole, decimal, tick or method.
+    kind: text, lines, counts (lines of numbers), shares (lines of names and numbers), whole, decimal, tick, choice or
+        method.
+    choices: of a choice.
     """
 
     name: str
@@ -25,6 +27,7 @@ class FormField:
     hint: str
     required: bool
     optional: bool
+    choices: tuple[str, ...] = ()
 
     def text(self, value: Any) -> str:
         """Return a setting as the field shows it."""
@@ -69,11 +72,12 @@ def _form_fields() -> dict[str, FormField]:
     kinds: dict[Any, str] = {bool: "tick", int: "whole", float: "decimal", str: "text"}
     for field in fields(Definition):
         arguments = get_args(types[field.name])
+        choices = arguments if get_origin(types[field.name]) is Literal else ()
         plain = next((kind for kind in arguments if kind is not type(None)), None)
         kind = kinds.get(types[field.name]) or (
             ("counts" if plain is int else "lines") if Ellipsis in arguments else kinds.get(plain, "text")
         )
-        kind = "shares" if get_origin(types[field.name]) is dict else kind
+        kind = "choice" if choices else "shares" if get_origin(types[field.name]) is dict else kind
         form_input = next(extra for extra in hints[field.name].__metadata__ if isinstance(extra, Input))
         found[field.name] = FormField(
             field.name,
@@ -82,6 +86,7 @@ def _form_fields() -> dict[str, FormField]:
             form_input.hint or Definition.__pydantic_fields__[field.name].description or "",  # type: ignore[attr-defined]
             required=field.default is MISSING and field.default_factory is MISSING,
             optional=type(None) in arguments,
+            choices=choices,
         )
     return found
 

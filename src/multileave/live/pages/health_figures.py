@@ -30,7 +30,7 @@ def figures_of(health: Health, unit: str) -> list[tuple[str, str]]:
     clicks = "impressions" if health.without_clicks is None else "clicks"
     words = {
         "effective_units": f"effective sample size, {unit}s",
-        "evidence_units": f"{unit}s that carry evidence, for the pair with the fewest",
+        "evidence_units": f"{unit}s with evidence, for the pair with the fewest",
         "over_limit": f"{unit}s over the cap or winsorised",
         "top_share": f"{clicks} from the most active 1 % of {unit}s",
         **SHARES,

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from multileave.live.pages.impressions import signed
 from multileave.live.pages.pairs import PairRow, drawn_rankers, rows_of
-from multileave.live.segments import SegmentReport
+from multileave.live.verdicts.segments import SegmentReport
 from multileave.stats.verdict.interactions import Interaction
 
 

@@ -16,14 +16,14 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from multileave.errors import MultileaveError
-from multileave.live.actor import Actor, acting
+from multileave.live.access.actor import Actor, acting
+from multileave.live.access.scope import check_scope
 from multileave.live.errors import Forbidden, Invalid, NotFound, Problem, TooLarge, Unauthorized, Unavailable
 from multileave.live.http.auth import check_open, look_up, service_of
 from multileave.live.http.error_responses import RETRY_AFTER
 from multileave.live.http.request_body import media_type, read_body
 from multileave.live.pages.rendering import cut, render
 from multileave.live.records import Key
-from multileave.live.scope import check_scope
 from multileave.live.service import Service
 
 SESSION = "multileave_session"

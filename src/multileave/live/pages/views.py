@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from multileave.errors import MultileaveError
+from multileave.live.access.scope import scope_of
 from multileave.live.definition import Definition
 from multileave.live.errors import Invalid, NotFound
 from multileave.live.experiment import STATUSES, Experiment
@@ -37,9 +38,8 @@ from multileave.live.pages.sessions import (
     open_session,
 )
 from multileave.live.records import Look
-from multileave.live.report import Report
-from multileave.live.scope import scope_of
-from multileave.live.segments import MOST_SEGMENTS
+from multileave.live.verdicts.report import Report
+from multileave.live.verdicts.segments import MOST_SEGMENTS
 from multileave.methods import get_method
 from multileave.stats import Verdict
 from multileave.stats.rates.wording import counted, rate_words

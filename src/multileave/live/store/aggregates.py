@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from multileave.live.store.database import Store
 from multileave.live.store.tables import DIRTY, arm_units, impressions, ledgers, looks, summaries, units
-from multileave.live.summary import Summary
+from multileave.live.verdicts.summary import Summary
 
 
 def load_tallies(connection: Connection, experiment: int) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from multileave.live.actor import Actor, acting
+from multileave.live.access.actor import Actor, acting
 from multileave.live.records import AuditAction, AuditEntry
 from multileave.live.store.tables import audit
 from multileave.live.store.times import from_micros, now

@@ -16,7 +16,7 @@ from multileave.live.experiment import Drop, Experiment
 from multileave.live.store.audit import latest_experiment
 from multileave.live.store.tables import experiments, summaries
 from multileave.live.store.times import from_micros, micros, now
-from multileave.live.summary import Listed, Search, Summary
+from multileave.live.verdicts.summary import Listed, Search, Summary
 
 
 def load(connection: Connection, number: int, *, lock: bool = False) -> Experiment:

@@ -3,9 +3,9 @@
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from multileave.live.access.tokens import HASHING
 from multileave.live.store.database import Store
 from multileave.live.store.tables import experiments, secrets
-from multileave.live.tokens import HASHING
 
 SIGNING = "service"
 

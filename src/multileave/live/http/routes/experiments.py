@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 
+from multileave.live.access.scope import scope_of
 from multileave.live.definition import Definition
 from multileave.live.experiment import Experiment, Status
 from multileave.live.http.auth import Allow, key_of, service_of
@@ -12,8 +13,7 @@ from multileave.live.http.derived_models import Changes, ExperimentAnswer, exper
 from multileave.live.http.request_body import JsonBody
 from multileave.live.http.responses import ExperimentList
 from multileave.live.http.routes import API, Number, errors
-from multileave.live.scope import scope_of
-from multileave.live.summary import Search, Standing
+from multileave.live.verdicts.summary import Search, Standing
 
 router = APIRouter(prefix=f"{API}/experiments", tags=["experiments"])
 READ = [Depends(Allow("read"))]

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic_core import to_json
 
+from multileave.live.access.rate_limits import MINUTE
 from multileave.live.errors import TooMany
 from multileave.live.http.auth import Allow, service_of
 from multileave.live.http.event_batches import EventBatch
@@ -12,7 +13,6 @@ from multileave.live.http.request_body import JSON, JsonBody, check_lengths, par
 from multileave.live.http.responses import EventsAnswer
 from multileave.live.http.routes import API, Number, errors
 from multileave.live.http.routes.fast_route import FastRoute
-from multileave.live.rate_limits import MINUTE
 from multileave.live.records import Event, Receipt, Shown, ShowRequest
 
 EVENTS = f"{API}/events"

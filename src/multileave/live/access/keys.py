@@ -7,14 +7,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from multileave.live.actor import Actor
+from multileave.live.access.actor import Actor
+from multileave.live.access.tokens import csrf_matches, csrf_token, hash_text, may_be_key, new_key, new_secret
 from multileave.live.errors import Invalid, NotFound, sentence_of
 from multileave.live.records import Key, KeyRequest, Role
 from multileave.live.settings import Settings
 from multileave.live.store import audit, keys, sessions
 from multileave.live.store.database import Store
 from multileave.live.store.times import from_micros, now
-from multileave.live.tokens import csrf_matches, csrf_token, hash_text, may_be_key, new_key, new_secret
 
 FRESH = 1.0  # seconds for which a worker trusts an ingest key that another worker may have revoked
 SAVED = 60.0  # seconds between entries about failed logins, and between saving when keys were used

@@ -8,14 +8,14 @@ would not be found.
 
 from pathlib import Path
 
+from multileave.live.access.secret_file import SecretFile
+from multileave.live.access.tokens import Signer, derived_hashing_keys, new_hashing_keys, new_secret
 from multileave.live.errors import Invalid
-from multileave.live.secret_file import SecretFile
 from multileave.live.settings import Settings
 from multileave.live.store import audit
 from multileave.live.store import secrets as stored
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.sqlite_files import readable_by_others
-from multileave.live.tokens import Signer, derived_hashing_keys, new_hashing_keys, new_secret
 
 IN_DATABASE = (
     "The secret that signs impression ids is kept in the database: whoever reads the database can report clicks. To "

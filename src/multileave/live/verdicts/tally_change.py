@@ -1,171 +1,33 @@
-"""Aggregation: adding new impressions and events to the tallies that verdicts are read from.
-
-Only impressions that changed are read, so a verdict costs what is new since the last one. What an impression
-contributed is stored with it; when a click arrives late or another page is requested, the old contribution is taken
-out and the new one put in. One process at a time aggregates an experiment, since it locks the tallies, and each step
-is one transaction: interrupted anywhere, it is as if it had not begun.
-"""
+"""A change of an experiment's tallies: what impressions contributed is replaced by what they say now."""
 
 import json
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from multileave.impression import ABSENT, Impression
-from multileave.live.arms import ArmChange
-from multileave.live.errors import Unavailable
-from multileave.live.event_values import values_by_position
 from multileave.live.experiment import Experiment
-from multileave.live.store import aggregates, audit
+from multileave.live.store import aggregates
 from multileave.live.store.database import Connection, Store
-from multileave.live.store.impressions import delete, events_of, load_new, load_unit
 from multileave.live.store.times import now
-from multileave.live.summary import Summary, summary_of
-from multileave.methods import get_method, infer
-from multileave.methods._unstated import unknown_propensities
+from multileave.live.verdicts.arms import ArmChange
+from multileave.live.verdicts.event_values import values_by_position
+from multileave.live.verdicts.stored_tallies import read_scheduled, read_tallies, rules_of
+from multileave.live.verdicts.summary import Summary, summary_of
+from multileave.methods import infer
 from multileave.outcome import Floats
 from multileave.stats.rates.sums import unit_row
 from multileave.stats.rates.values import split_action
-from multileave.stats.tally.grouped_tally import GRID, VALUE_GRID, GroupedTally, UnitRow, on_grid, outdated, pairs_of
+from multileave.stats.tally.grouped_tally import GRID, VALUE_GRID, GroupedTally, UnitRow, on_grid, pairs_of
 from multileave.stats.tally.health_counts import HealthCounts
 from multileave.stats.tally.weighting import Weighting, weighted_rates
-from multileave.stats.verdict.rules import Rules
 
-BATCH = 100  # impressions of a transaction: other writers wait for it
-UNIT_SUMS = aggregates.load_units, aggregates.load_arm_units
 NEXT_LOOK = 1.05  # a look is stored once there are this many times the impressions of the last one
 
 
-def rules_of(experiment: Experiment, look: int = 0) -> Rules:
-    """Return the rules of an experiment's verdict: at a scheduled look, or else at any time."""
-    definition = experiment.definition
-    rules = Rules(
-        definition.confidence, interval="anytime", tuned_for=definition.tuned_for, estimand=definition.estimand,
-        cap=definition.cap, winsorise=definition.winsorise, control=definition.control,
-    )  # fmt: skip
-    if not definition.looks:
-        return replace(rules, dropped=experiment.dropped)
-    fractions = tuple(units / definition.looks[-1] for units in definition.looks)
-    return replace(rules, interval="scheduled", tuned_for=None, looks=fractions, look=look)
-
-
-def judge_once() -> None:
-    """Reach a verdict on nothing: the first one imports SciPy, which would keep searches waiting for 200 ms or more."""
-    tally = GroupedTally(("a", "b"))
-    for preference in (-1.0, 1.0):
-        tally.change(None, UnitRow(1, 1, np.array([preference])))
-    tally.verdict(Rules(interval="anytime"))
-
-
-class Aggregator:
-    """Adds impressions of experiments to their tallies, and takes them out when they are deleted.
-
-    is_loaded: whether a method's kernels are loaded, after waiting for them for some seconds.
-    """
-
-    def __init__(self, store: Store, is_loaded: Callable[[str], bool]) -> None:
-        self._store, self._is_loaded = store, is_loaded
-        self._renewed: set[int] = set()  # experiments whose tallies are not of an earlier version
-
-    def update(self, experiment: Experiment) -> int:
-        """Add everything that is new; return the number of impressions.
-
-        Raise `Unavailable` if the database cannot be written; what was added before is kept.
-        """
-        if not self._is_loaded(experiment.definition.method):
-            raise Unavailable("The experiment's method is being compiled. Try again in a few seconds.")
-        self._renew(experiment)
-        total = 0
-        while count := self._step(experiment):
-            total += count
-            if count < BATCH:
-                break
-        return total
-
-    def tallies(self, connection: Connection, experiment: Experiment) -> dict[str, GroupedTally]:
-        """Return the tally of each action, as last updated."""
-        return _read_tallies(connection, experiment, aggregates.load_tallies(connection, experiment.number))
-
-    def summarise(self, experiment: Experiment) -> None:
-        """Store the summary of tallies that an earlier version wrote."""
-        with self._store.write() as connection:
-            _Change(self._store, connection, experiment).save_summary()
-
-    def scheduled(self, connection: Connection, experiment: Experiment) -> tuple[int, dict[str, GroupedTally]]:
-        """Return the number of the last scheduled look and the tallies as they were then; 0 and none before it."""
-        return _scheduled(aggregates.last_look(connection, experiment.number))
-
-    def remove_unit(self, experiment: Experiment, unit: str, pseudonym: str) -> int:
-        """Delete a unit's impressions and events and take them out of the tallies; return how many impressions.
-
-        Each batch is a transaction that leaves the tallies right. Searches get the database for as long between two
-        batches as one takes. pseudonym: what the audit log calls the unit, once the last batch is deleted.
-        """
-        total = 0
-        with self._store.read() as connection:
-            known = load_unit(connection, experiment.number, unit, 1)
-            kept = any(load(connection, experiment.number, [unit]) for load in UNIT_SUMS)
-            if not known and not kept:
-                return 0
-        while True:
-            began = time.monotonic()
-            with self._store.write() as connection:
-                count = self._remove_batch(connection, experiment, unit)
-                total += count
-                if count < BATCH:
-                    details = {"unit": pseudonym, "impressions": total}
-                    audit.record(connection, "unit deleted", experiment.number, details)
-            if count < BATCH:
-                return total
-            time.sleep(time.monotonic() - began)
-
-    def _renew(self, experiment: Experiment) -> None:
-        """Store tallies of an earlier version anew; they kept less of the units, whose rows have it all."""
-        if experiment.number in self._renewed:
-            return
-        with self._store.read() as connection:
-            state = aggregates.load_tallies(connection, experiment.number)
-        if _is_outdated(state):
-            with self._store.write() as connection:
-                _Change(self._store, connection, experiment).save()
-        self._renewed.add(experiment.number)
-
-    def _remove_batch(self, connection: Connection, experiment: Experiment, unit: str) -> int:
-        change = _Change(self._store, connection, experiment)
-        rows = load_unit(connection, experiment.number, unit, BATCH)
-        change.load_units([unit], arms=True)
-        for row in rows:
-            change.replace(row, None)
-        if len(rows) < BATCH:
-            change.forget(unit)
-        change.save()
-        delete(connection, [row.id for row in rows])
-        if len(rows) < BATCH:
-            aggregates.delete_unit(connection, experiment.number, unit)
-        return len(rows)
-
-    def _step(self, experiment: Experiment) -> int:
-        with self._store.read() as connection:
-            if not load_new(connection, experiment.number, 1):
-                return 0
-        with self._store.write() as connection:
-            change = _Change(self._store, connection, experiment)
-            rows = load_new(connection, experiment.number, BATCH, lock=True)
-            events = events_of(connection, [row.id for row in rows])
-            change.load_units({row.unit for row in rows}, arms=any(row.arm is not None for row in rows))
-            for row in rows:
-                change.replace(row, events.get(bytes(row.id), []))
-            change.save()
-            if rows:
-                aggregates.mark_counted(connection, change.counted)
-                change.save_look()
-        return len(rows)
-
-
-class _Change:
+class TallyChange:
     """A change of an experiment's tallies, which are locked until its transaction ends."""
 
     def __init__(self, store: Store, connection: Connection, experiment: Experiment) -> None:
@@ -173,7 +35,7 @@ class _Change:
         self._experiment, self._definition = experiment, experiment.definition
         definition = self._definition
         state = aggregates.lock_tallies(store, connection, experiment.number)
-        self._tallies = _read_tallies(connection, experiment, state)
+        self._tallies = read_tallies(connection, experiment, state)
         self._rated = all(tally.rates is not None for tally in self._tallies.values())
         rankers = len(definition.rankers)
         self._end = 1 + rankers * (rankers - 1) // 2  # of clicks and preferences by pair; a row of rates follows
@@ -259,7 +121,7 @@ class _Change:
         summary, definition, look = Summary(first.impressions, first.units), self._definition, 0
         judged: GroupedTally | None = first
         if definition.looks:
-            look, tallies = _scheduled(aggregates.last_look(self._connection, self._number))
+            look, tallies = read_scheduled(aggregates.last_look(self._connection, self._number))
             judged = tallies.get(definition.actions[0])
         if judged is not None and judged.units > 1:
             found = summary_of(judged.verdict(rules_of(self._experiment, look)), definition.control)
@@ -276,7 +138,7 @@ class _Change:
         last = aggregates.last_look(self._connection, self._number)
         look = self._definition.look_at(first.units)
         if self._definition.looks:
-            due = look > _scheduled(last)[0]
+            due = look > read_scheduled(last)[0]
         else:
             due = last is None or first.impressions >= max(last.impressions + 1, last.impressions * NEXT_LOOK)
         if first.units < 2 or not due:
@@ -346,35 +208,6 @@ class _Change:
             return None
         row = unit[1][place]
         return UnitRow(unit[0], int(row[0]), row[1 : self._end])
-
-
-def _scheduled(row: Any) -> tuple[int, dict[str, GroupedTally]]:
-    """Return the number of a scheduled look and its tallies; 0 and none without one."""
-    if row is None:
-        return 0, {}
-    found = {action: kept for action, (_, _, kept) in json.loads(row.state).items()}
-    look: int = next(iter(found.values()))["look"]
-    return look, {action: GroupedTally.from_dict(kept["tally"]) for action, kept in found.items()}
-
-
-def _read_tallies(connection: Connection, experiment: Experiment, state: str | None) -> dict[str, GroupedTally]:
-    definition = experiment.definition
-    if not state:
-        rated = get_method(definition.method).propensity_kernel is not unknown_propensities
-        return {action: GroupedTally(definition.rankers, rated=rated) for action in definition.actions}
-    read = json.loads(state)
-    tallies = {action: GroupedTally.from_dict(read[action]) for action in definition.actions}
-    if _is_outdated(state):
-        end = 1 + next(iter(tallies.values())).pairs
-        for unit, count, raw in aggregates.load_all_units(connection, experiment.number):
-            rows = np.frombuffer(raw).reshape(len(tallies), -1)[:, :end]
-            for row, tally in zip(rows, tallies.values(), strict=True):
-                tally.change(None, UnitRow(count, int(row[0]), row[1:]), unit)
-    return tallies
-
-
-def _is_outdated(state: str | None) -> bool:
-    return bool(state) and any(outdated(tally) for tally in json.loads(state or "").values())
 
 
 def trusted(data: dict[str, Any]) -> Impression:

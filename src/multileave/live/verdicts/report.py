@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from multileave.live.aggregation import rules_of
-from multileave.live.arms import SumsByAction
 from multileave.live.experiment import Experiment
 from multileave.live.records import History, Look, LookPair, Traffic
 from multileave.live.store.times import from_micros
+from multileave.live.verdicts.arms import SumsByAction
+from multileave.live.verdicts.stored_tallies import rules_of
 from multileave.methods import get_method
 from multileave.stats.arms import Agreement, ArmVerdict
 from multileave.stats.arms.judging import agreements, judge_arms

@@ -9,9 +9,9 @@ import os
 import stat
 from pathlib import Path
 
+from multileave.live.access.tokens import new_secret
 from multileave.live.errors import Invalid
 from multileave.live.settings import MOST_SECRETS, SHORTEST_SECRET
-from multileave.live.tokens import new_secret
 
 MOST_BYTES = 65_536
 ENDING = ".secret"

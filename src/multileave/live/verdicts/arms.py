@@ -12,10 +12,10 @@ import numpy as np
 
 from multileave.impression import Impression
 from multileave.live.definition import Definition
-from multileave.live.event_values import values_by_position
 from multileave.live.experiment import Experiment
 from multileave.live.store import aggregates
 from multileave.live.store.database import Connection, Store
+from multileave.live.verdicts.event_values import values_by_position
 from multileave.outcome import Floats
 from multileave.stats.arms.metrics import METRICS, page_metrics
 from multileave.stats.arms.sums import WIDTH, ArmSums

@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from multileave.live.aggregation import rules_of
 from multileave.live.errors import Conflict, Unavailable
 from multileave.live.experiment import Experiment
-from multileave.live.report import Report
 from multileave.live.store.database import Store
 from multileave.live.store.impressions import load_counted, segment_sizes
+from multileave.live.verdicts.report import Report
+from multileave.live.verdicts.stored_tallies import rules_of
 from multileave.outcome import Floats
 from multileave.stats import Rules, SegmentedTally, SegmentedVerdict, Tally
 from multileave.stats.tally.grouped_tally import ZERO
-from multileave.stats.tally.weighting import Weighting
 from multileave.stats.verdict.interactions import find_interactions
 from multileave.stats.verdict.segments import NO_SEGMENT
 
@@ -109,11 +108,9 @@ def judged(tally: SegmentedTally, experiment: Experiment) -> SegmentedVerdict | 
         return None
     found = tally.judged(rules)
     interactions = found.interactions  # without tests
-    if rules.weighting != Weighting():
-        interactions = ()  # they are about the mean over all impressions
-    elif experiment.dropped:  # depending on the data, which no test for one look allows
+    if experiment.dropped:  # depending on the data, which no test for one look allows
         interactions = tuple(one for one in interactions if not {*one.rankers} & {*experiment.dropped})
-    else:
+    elif interactions:
         interactions = find_interactions(tally.tallies, Rules(definition.confidence))
     return replace(found, interactions=interactions, left_out=tuple(sorted(few)))
 

@@ -37,6 +37,7 @@ def read_numbers(text: str) -> tuple[int, ...] | None:
     ((3, 5), None)
     """
     parts = text.replace(",", " ").split()
-    if not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
+    only_commas = bool(text.strip()) and not parts  # to take this for no limit would open every experiment
+    if only_commas or not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
         raise Invalid(f"experiments is {text[:40]!r}; expected the numbers of experiments, such as 3,5.")
     return tuple(map(int, parts)) or None

@@ -2,13 +2,14 @@
 
 from dataclasses import asdict, replace
 
-from multileave.live.actor import PROGRAM
-from multileave.live.aggregation import Aggregator, rules_of
+from multileave.live.access.actor import PROGRAM
 from multileave.live.experiment import Drop, Experiment
 from multileave.live.store import audit
 from multileave.live.store import experiments as stored
 from multileave.live.store.database import Connection, Store
 from multileave.live.store.times import from_micros, now
+from multileave.live.verdicts.aggregation import Aggregator
+from multileave.live.verdicts.stored_tallies import rules_of
 from multileave.stats.dropping import losses
 
 

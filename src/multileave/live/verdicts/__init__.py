@@ -1,0 +1,1 @@
+"""Verdicts: adding up what users did, and judging it."""
