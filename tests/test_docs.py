@@ -13,7 +13,11 @@ from multileave.methods import base
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SLOW = {"is-my-traffic-like-this.md"}
+PAGES = [
+    pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.acceptance] if page.name in SLOW else [])
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,7 @@ def engine():
 
 
 @pytest.mark.usefixtures("forget_methods")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES)
 def test_code_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)
     for name in ("OPENSEARCH_URL", "ELASTICSEARCH_URL", "SOLR_URL"):

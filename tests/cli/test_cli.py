@@ -1,8 +1,6 @@
 """The command line: what it prints, and how it fails."""
 
 import json
-import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -126,17 +124,6 @@ def test_demo_shows_methods_when_they_are_done_even_if_no_other_process_compiles
     assert len(compiling) == len(able)
 
 
-@pytest.mark.acceptance
-def test_the_first_demo_on_a_machine_takes_two_cores_twenty_seconds(tmp_path: Path) -> None:
-    """CPU time, because the machine may be busy with something else."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    program = "import sys; from multileave.cli import main; sys.exit(main())"
-    environment = {**os.environ, "MULTILEAVE_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", program, "demo"], check=True, capture_output=True, env=environment)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2 * 20
-
-
 def test_demo_of_two_rankers_includes_interleaving(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "demo", "--rankers", "2", "--impressions", "300", "--runs", "1", "--json")
     assert code == 0
@@ -202,6 +189,38 @@ def test_what_makes_no_sense_is_one_line_and_exit_code_2(
     assert err.startswith("multileave: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("def (", "SyntaxError: invalid syntax"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_file_of_methods_that_fails_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, program: str, message: str
+) -> None:
+    path = tmp_path / "broken_methods.py"
+    path.write_text(program)
+    code, out, err = run(capsys, "check", "tdm", "--load", str(path))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert f"--load {path}: the file fails with {message}" in err
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, out, err = run(capsys, "simulate-log", "--impressions", "10", "--out", str(tmp_path / "file"))
+    assert (code, out) == (2, "")
+    assert err == f"multileave: {tmp_path}/file/impressions cannot be used: Not a directory. Choose another path.\n"
+
+
+def test_options_for_separate_clicks_need_separate_clicks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = run(capsys, "simulate-log", "--late", "0.5", "--out", str(tmp_path))
+    assert code == 2
+    assert "Add --separate" in err
 
 
 @pytest.mark.fast

@@ -155,6 +155,8 @@ def test_a_pilot_says_what_an_ab_test_would_take(capsys: pytest.CaptureFixture[s
         ([], "A plan needs --effect and --sd"),
         (["--sd", "1"], "A plan needs --effect:"),
         (["--effect", "0", "--sd", "1"], "The effect is 0.0"),
+        (["--effect", "1", "--sd", "1", "--pair", "a", "b"], "--pair names two rankers of a tally, but there is no"),
+        (["--pilot", "{tmp}/nothing.jsonl"], "No impression of the log can be inferred"),
         (["--effect", "nan", "--sd", "1"], "The effect is nan"),
         (["--effect", "0.1", "--sd", "0"], "standard deviation is 0.0"),
         (["--effect", "0.1", "--sd", "1", "--power", "2"], "The power is 2.0"),
@@ -185,6 +187,7 @@ def test_what_makes_no_sense_is_one_line_and_exit_code_2(
         (tmp_path / f"{name}.json").write_text(json.dumps(tally.to_dict()))
     (tmp_path / "text.json").write_text("no JSON")
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "nothing.jsonl").touch()
     code, out, err = run(capsys, *(a.format(tmp=tmp_path, tally=saved) for a in arguments))
     assert code == 2
     assert out == ""

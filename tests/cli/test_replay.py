@@ -57,7 +57,22 @@ def test_the_log_of_an_experiment_that_may_stop_early_is_judged_by_its_plan(fold
         assert once <= 5.0 * late  # far out, Student's t is approximate
         assert late <= early <= 1.0
         assert once <= sequence
-    assert run(capsys, "replay", folder / "joined", "--look", 2)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--look", 2], "--look is given without --looks"),
+        (["--looks", 2], "--looks is given without --look"),
+        (["--anytime", "--looks", 2, "--look", 1], "Both --anytime and --looks are given"),
+        (["--tuned-for", 3000], "--tuned-for is given without --anytime"),
+    ],
+)
+def test_options_about_looks_that_contradict_each_other_are_refused(folder, capsys, options, message):
+    code, out, err = run(capsys, "replay", folder / "joined", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"multileave: {message}")
+    assert err.count("\n") == 1
 
 
 def test_the_health_of_the_data_is_in_every_report(folder, tmp_path, capsys):

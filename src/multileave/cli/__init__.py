@@ -92,6 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error.format_message())  # type: ignore[attr-defined]
     except typer.Abort:
         return 130
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _complain(f"{error.filename} cannot be used: {error.strerror}. Choose another path.")
     return code if isinstance(code, int) else 0
 
 

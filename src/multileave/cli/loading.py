@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from multileave.errors import MethodError
+from multileave.errors import MethodError, MultileaveError
 
 Load: TypeAlias = Annotated[
     list[str] | None,
@@ -33,3 +33,8 @@ def load(sources: list[str] | None) -> None:
                 importlib.import_module(source)
         except ImportError as error:
             raise MethodError(f"--load {source}: {error}. Name a Python file or a module.") from error
+        except MultileaveError:
+            raise
+        except (Exception, SystemExit) as error:
+            found = f"{type(error).__name__}: {error}"
+            raise MethodError(f"--load {source}: the file fails with {found}. Correct it, or leave it out.") from error

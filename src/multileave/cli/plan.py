@@ -138,9 +138,14 @@ def plan(
         if effect is None or sd is None:
             missing = " and ".join(name for name, value in (("--effect", effect), ("--sd", sd)) if value is None)
             raise TallyError(
-                f"A plan needs {missing}: the preference per impression to detect, and the standard deviation of a "
-                "single impression's. Give both, or a tally's JSON file, a pilot's log (--pilot), run files (--runs) "
-                "or a study's folder."
+                f"A plan needs {missing}: --effect is the preference per impression to detect, --sd the standard "
+                "deviation of a single impression's. Give both, or a tally's JSON file, a pilot's log (--pilot), run "
+                "files (--runs) or a study's folder."
+            )
+        if pair is not None:
+            raise TallyError(
+                "--pair names two rankers of a tally, but there is no tally. Leave it out, or name a tally's JSON "
+                "file, a pilot's log (--pilot) or run files (--runs)."
             )
         design = Design.assumed(sd, impressions_per_user, correlation=correlation, spread=spread)
         plans = [("", make(design, effect, comparisons=1 if pairs is None else pairs, **options))]

@@ -135,6 +135,13 @@ def replay(
     """Find out from a log of impressions and clicks which ranker users prefer."""
     if engine not in ("local", "spark") or (engine == "local" and master is not None):
         raise DataError(f"--engine is {engine!r}; expected local or spark. Only spark takes --master.")
+    if anytime and (looks is not None or look is not None):
+        raise DataError("Both --anytime and --looks are given. Leave out --anytime, or --looks and --look.")
+    if (looks is None) != (look is None):
+        given, absent = ("--look", "--looks") if looks is None else ("--looks", "--look")
+        raise DataError(f"{given} is given without {absent}. Give both: how many looks are planned, and which this is.")
+    if tuned_for is not None and not anytime:
+        raise DataError("--tuned-for is given without --anytime. Add --anytime, or leave it out.")
     from multileave.stats import Rules
 
     interval = "anytime" if anytime else "clustered" if looks is None and look is None else "scheduled"

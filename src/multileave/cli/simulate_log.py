@@ -44,6 +44,8 @@ def simulate_log(
         raise DataError("Expected --impressions, --files, --queries and --k from 1, and --rankers from 2.")
     if not 0 <= duplicates <= 1 or not 0 <= late <= 1:
         raise DataError(f"--duplicates is {duplicates} and --late is {late}; expected shares from 0 to 1.")
+    if not separate and (duplicates or late):
+        raise DataError("--duplicates and --late are about separate clicks. Add --separate, or leave them out.")
     number = int(seed) if seed.isdecimal() else seed
     data = synthetic(queries=queries, documents=DOCUMENTS, rankers=rankers, grades=GRADES, seed=number)
     simulation = LogSimulation(
