@@ -40,7 +40,7 @@ def postgres():
         user = {"user": account.pw_uid, "group": account.pw_gid}
     run = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **user}
     subprocess.run([bindir / "initdb", "-D", folder / "data", "-U", "tests", "-A", "trust", "--no-sync"], **run)
-    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c max_connections=60"
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c max_connections=60 -c fsync=off"
     control = [bindir / "pg_ctl", "-D", folder / "data", "-w"]
     subprocess.run([*control, "-o", options, "-l", folder / "log", "start"], **run)
     yield f"postgresql://tests@/NAME?host={folder}"
