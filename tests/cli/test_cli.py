@@ -70,6 +70,7 @@ def test_demo_measures_errors_and_time(report: dict[str, Any]) -> None:
         assert method["error"] == pytest.approx(wrong / 20)
 
 
+@pytest.mark.acceptance
 def test_demo_gives_the_same_for_the_same_seed(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     def timeless(found: dict[str, Any]) -> list[Any]:
         return [{k: v for k, v in m.items() if not k.startswith("micro")} for m in found["methods"]]
@@ -80,6 +81,7 @@ def test_demo_gives_the_same_for_the_same_seed(report: dict[str, Any], capsys: p
     assert timeless(json.loads(out)) != timeless(report)
 
 
+@pytest.mark.acceptance
 def test_demo_prints_a_table_that_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, err = run(capsys, *DEMO)
@@ -103,6 +105,7 @@ def test_the_page_about_the_demo_shows_what_it_prints(
     assert "\n".join(line.rstrip() for line in out.strip().splitlines()) in page
 
 
+@pytest.mark.acceptance
 def test_demo_shows_methods_when_they_are_done_even_if_no_other_process_compiles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -130,6 +133,7 @@ def test_demo_of_two_rankers_includes_interleaving(capsys: pytest.CaptureFixture
     assert [m["method"] for m in json.loads(out)["methods"]] == list(methods())
 
 
+@pytest.mark.acceptance
 def test_demo_of_many_rankers_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "demo", "--rankers", "12", "--impressions", "1", "--runs", "1", "--user", "random")
     assert code == 0

@@ -249,7 +249,13 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("moments", CHAINS.values(), ids=CHAINS)
-@pytest.mark.parametrize(("window", "retention"), [(60.0, 70.0), (60.0, 0.0), (10.0, 45.0), (300.0, 20.0)])
+@pytest.mark.parametrize(
+    ("window", "retention"),
+    [
+        (60.0, 70.0),
+        *(pytest.param(*both, marks=pytest.mark.acceptance) for both in [(60.0, 0.0), (10.0, 45.0), (300.0, 20.0)]),
+    ],
+)
 def test_a_chain_of_requests_is_counted_the_same_with_any_retention(service, monkeypatch, moments, window, retention):
     number = running(service, window=window, retention_days=retention / DAY)
     for moment in moments:

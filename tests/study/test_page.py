@@ -84,10 +84,21 @@ def page_of(results: list[RunResult], settings: dict[str, object], **options: st
     return html_page(make_tables(results), {}, summarise(results), settings, **options)
 
 
-def test_every_file_of_the_report_is_written_and_named(tmp_path: Path) -> None:
+def write(out: Path) -> list[Path]:
+    command = ["multileave", "study", "--data", "my data"]
+    return write_report(grid(), {"runs": 5, "data": Path("/data")}, out, command=command)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """Return a folder that had to be made, and the files written to it."""
     pytest.importorskip("matplotlib")
-    out = tmp_path / "a" / "report"
-    written = write_report(grid(), {"runs": 5, "data": Path("/data")}, out)
+    out = tmp_path_factory.mktemp("study") / "a" / "report"
+    return out, write(out)
+
+
+def test_every_file_of_the_report_is_written_and_named(report: tuple[Path, list[Path]]) -> None:
+    out, written = report
     assert {path.name for path in written} == {
         "tables.md", "tables.tex", "results.csv", "summary.json", "index.html",
         *(f"errors-{rankers}-rankers.{form}" for rankers in (5, 15) for form in ("png", "pdf")),
@@ -102,10 +113,8 @@ def test_every_file_of_the_report_is_written_and_named(tmp_path: Path) -> None:
         assert len(list(csv.DictReader(file))) == len(document["results"]) == 2 * 2 * 2 * 2
 
 
-def test_the_figures_are_within_the_page_and_nothing_is_fetched(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    write_report(grid(), {}, tmp_path)
-    page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
+def test_the_figures_are_within_the_page_and_nothing_is_fetched(report: tuple[Path, list[Path]]) -> None:
+    page = Page((report[0] / "index.html").read_text(encoding="utf-8"))
     images = page.all("img")
     assert len(images) == 2
     for image in images:
@@ -120,12 +129,9 @@ def test_the_figures_are_within_the_page_and_nothing_is_fetched(tmp_path: Path) 
     assert "default-src 'none'" in policy
 
 
-def test_a_report_made_twice_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    for name in ("a", "b"):
-        write_report(grid(), {"runs": 5}, tmp_path / name)
-    for path in (tmp_path / "a").iterdir():
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+def test_a_report_made_twice_is_the_same_to_the_byte(report: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    for path in write(tmp_path):
+        assert path.read_bytes() == (report[0] / path.name).read_bytes(), path.name
 
 
 def test_tables_have_captions_scopes_and_every_cell() -> None:
@@ -173,10 +179,8 @@ def test_settings_command_and_version_are_on_the_page() -> None:
     assert "title" not in [word.strip() for word in page.words]  # it is the heading, and no setting
 
 
-def test_a_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    write_report(grid(), {}, tmp_path, command=["multileave", "study", "--data", "my data"])
-    assert "multileave study --data 'my data'" in Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
+def test_a_command_is_quoted_for_the_shell(report: tuple[Path, list[Path]]) -> None:
+    assert "multileave study --data 'my data'" in Page((report[0] / "index.html").read_text(encoding="utf-8")).text
 
 
 def test_nothing_from_outside_becomes_markup() -> None:
