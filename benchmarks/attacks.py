@@ -2,7 +2,7 @@
 
     python benchmarks/attacks.py [--only TEXT] [--json]
 
-Every body is sent over a socket to a service in a process of its own, after one small request to the same route. The
+Every body is sent over a socket to a service in its own process, after one small request to the same route. The
 table lists the bytes sent, the status, the seconds until the response, the processor time of the service, and how far
 its memory peaked above what it used before. The first rows are the largest legitimate bodies, to compare with. Linux
 only: the figures are read from /proc.

@@ -5,7 +5,7 @@
     python benchmarks/click_models.py split LOG.jsonl.xz --out DIR   # a split, and our held-out figures on it
     python benchmarks/click_models.py peer DIR                       # CLAX's on the same split
 
-The last runs in an environment of its own (`pip install clax-models 'jax<0.8'`): CLAX needs JAX, Flax and
+The last runs in its own environment (`pip install clax-models 'jax<0.8'`): CLAX needs JAX, Flax and
 PyTorch. It reads nothing but the split.
 """
 

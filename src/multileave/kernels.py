@@ -156,7 +156,7 @@ class Kernel:
         return compiled
 
     def _rebuilt(self, parts: dict[str, Any], form: str = "") -> types.FunctionType:
-        """Return the function with the kernels it names replaced, under a name of its own in the cache."""
+        """Return the function with the kernels it names replaced, under its own name in the cache."""
         function = types.FunctionType(
             self.function.__code__,
             {**self.function.__globals__, **parts},

@@ -1,4 +1,4 @@
-"""multileave serve and multileave keys: a service in a process of its own."""
+"""multileave serve and multileave keys: a service in its own process."""
 
 import json
 import os

@@ -55,7 +55,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def costs(tmp_path_factory):
-    """The status, the growth of the process and the length of the answer for each body, in a process of its own."""
+    """The status, the growth of the process and the length of the answer for each body, in its own process."""
     folder = tmp_path_factory.mktemp("bodies")
     code = MEASURE.format(here=str(HERE), benchmarks=str(BENCHMARKS), folder=folder)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)

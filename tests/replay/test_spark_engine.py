@@ -32,7 +32,7 @@ WITH_ARMS = ("ppm", "tdm", "pm", "alone")
 
 @pytest.fixture(scope="session")
 def cluster():
-    """Start Spark with two executors, each a process of its own."""
+    """Start Spark with two executors, each its own process."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("install a Java runtime: apt-get install openjdk-17-jre-headless")
     pyspark = pytest.importorskip("pyspark", reason="pip install 'multileave[spark]'")

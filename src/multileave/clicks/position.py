@@ -34,7 +34,7 @@ def position_clicks(labels, visible, parameters, rng, clicks):  # type: ignore[n
 
 @dataclass(frozen=True)
 class PositionBased(ClickModel):
-    """A user who examines each rank with a probability of its own.
+    """A user who examines each rank with its own probability.
 
     click: the probability of a click on an examined document, by grade from 0.
     examine: the probability of examining a rank, from rank 1; ranks past the end are never seen.

@@ -42,7 +42,7 @@ def httpx() -> ModuleType:
 class Service:
     """Requests pages from a service, behind a circuit breaker, and sends it events.
 
-    A thread of its own runs an event loop, as only there can a request be cancelled at its deadline: httpx limits each
+    A separate thread runs an event loop, as only there can a request be cancelled at its deadline: httpx limits each
     part of a request, not the whole.
     """
 

@@ -4,7 +4,7 @@ The list. A group of at most `group` rankers is drawn at random; rankers with th
 one. In each round every ranker of the group nominates its best document that is not yet in the list, and the nominated
 documents, each once, are added in random order. If the group runs out of documents, all rankers join it. One document
 more than k is drawn and stays hidden. In one of `lead` impressions the list starts with the first documents of one
-ranker of the group, in its order, each a round of its own; their number, 1 to k - 1, is drawn at random.
+ranker of the group, in its order, each its own round; their number, 1 to k - 1, is drawn at random.
 
 Inference. Let h_n(d) = max(k + 1 - r_n(d), 0) be the height of a document on ranker n's own page, and h_n(d) - h_m(d)
 its move from m to n. For every two documents i, j of one round,

@@ -90,7 +90,7 @@ def read_pages(
     clicks: files, folders or URIs of clicks, if they are separate.
     k: the ranks to keep. action: events with another action are left out; an event without one is a click.
     unit: the column that identifies the session; by default `session` of plain pages and `session_id`, else `user_id`,
-        of our log. A page without one is a session of its own.
+        of our log. A page without one is its own session.
     quarantine: a file for invalid rows, with the reason. other: how to read another format.
     memory: the most that the join with separate clicks may use, such as "4GB".
     progress: called with the current step, and how many bytes of how many are done.

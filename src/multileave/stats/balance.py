@@ -124,7 +124,7 @@ class Balance:
 
     @property
     def effective_groups(self) -> float:
-        """The effective number of groups, with an impression without a unit as a group of its own."""
+        """The effective number of groups, with an impression without a unit as its own group."""
         sizes = self.groups[:, 0]
         singles = max(self.impressions - float(sizes.sum()), 0.0)
         return float((singles + sizes.sum()) ** 2 / max(singles + float((sizes * sizes).sum()), 1.0))

@@ -1,6 +1,6 @@
 """Own pages: simulated users on pages of a single ranker, and how many impressions an A/B test between them takes.
 
-An A/B test of R rankers shows each of them in an arm of its own, to one in R impressions. With means m and variances v
+An A/B test of R rankers shows each of them in its own arm, to one in R impressions. With means m and variances v
 of a metric per page, it detects the difference between rankers a and b with the given power after about
 
     n = R (z(1 - level / 2) + z(power))^2 (v_a + v_b) / (m_a - m_b)^2

@@ -1,4 +1,4 @@
-"""Results: what one run found, as a file of its own.
+"""Results: what one run found, as its own file.
 
 In everything made from results, data sets, users and methods are in the order in which they first appear.
 """

@@ -3,7 +3,7 @@
 The work is split into tasks, one per data set, fold, number of rankers and run: the rankers are chosen once and every
 method is run with every user on them, so that methods are compared on the same rankers. If run files are compared, the
 rankers are given and runs differ only in their users. Seeds are derived from names, not from an order, so one process,
-many, or a Dask cluster give identical numbers. Each finished run is a file of its own, written atomically, so an
+many, or a Dask cluster give identical numbers. Each finished run is its own file, written atomically, so an
 interrupted study can be resumed.
 """
 

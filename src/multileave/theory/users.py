@@ -113,7 +113,7 @@ class Independent(_Chances):
 
 @dataclass(frozen=True)
 class PositionBased(_Graded):
-    """A user who examines each rank with a probability of its own.
+    """A user who examines each rank with its own probability.
 
     click: by grade, 0 first. examine: by rank; 0 past the end.
 

@@ -90,7 +90,7 @@ def fit(
     if pages.doubled:
         notes.append(f"{pages.doubled:,} pages show a document twice; each place counts.")
     if pages.sessions == len(pages.page_row):
-        notes.append("Every page is a session of its own: the log names no sessions with several pages.")
+        notes.append("Every page is its own session: the log names no sessions with several pages.")
     unidentified = {}
     if not pages.ordered:
         unidentified = {name: NO_ORDER for name in models if MODELS[name].ordered}

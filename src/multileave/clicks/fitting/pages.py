@@ -131,7 +131,7 @@ class PageCollector:
         session: Hashable | None = None,
         grades: Sequence[int | None] | None = None,
     ) -> None:
-        """Add a page; a page without a session is a session of its own.
+        """Add a page; a page without a session is its own session.
 
         clicks: positions from 0, in the order of clicking. grades: relevance by document, None if unknown.
         """

@@ -114,7 +114,7 @@ class Tables:
         curve = 1.0 / SIZE_SPREAD**2
         mean_step = scale * (by_alpha - by_beta) / np.maximum(known[0], 1e-6)
         size_step = (self.alpha * by_alpha + self.beta * by_beta - pull) / (known[1] + curve)
-        # At a bound of one parameter, the other has a step of its own.
+        # At a bound of one parameter, the other has its own step.
         alpha_step = (self.alpha * by_alpha - mean * pull) / (known[2] + mean**2 * curve)
         beta_step = (self.beta * by_beta - (1.0 - mean) * pull) / (known[3] + (1.0 - mean) ** 2 * curve)
         moved = expit(logit(mean) + np.clip(mean_step, -1.0, 1.0))

@@ -18,7 +18,7 @@ from multileave.stats.verdict.rules import Rules
 
 
 class ArmTally:
-    """Pages of arms by unit. A unit belongs to one arm; None is a unit of its own.
+    """Pages of arms by unit. A unit belongs to one arm; None is its own unit.
 
     >>> tally = ArmTally()
     >>> for user in range(300):

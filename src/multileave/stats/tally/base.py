@@ -182,7 +182,7 @@ class BaseTally(ABC):
 
     @property
     def each_has_a_row(self) -> bool:
-        """Whether every unit has a row of its own, so that units can be resampled."""
+        """Whether every unit has its own row, so that units can be resampled."""
         return not self._grouped.units
 
     def unit_blocks(self) -> Iterator[tuple[Floats, Ints]]:

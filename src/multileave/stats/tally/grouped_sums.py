@@ -1,4 +1,4 @@
-"""GroupedSums: sums over units, grouped by their number of impressions, so that no unit needs a row of its own.
+"""GroupedSums: sums over units, grouped by their number of impressions, so that no unit needs its own row.
 
 The variance of a mean preference needs the residuals of all units (see `intervals.moments`). Units with the same number
 of impressions can be added up first:

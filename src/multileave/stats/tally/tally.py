@@ -1,7 +1,7 @@
 """Tally: sums of many outcomes, by unit; small, mergeable, serialisable.
 
 Impressions of a unit (a user, a session) are not independent of each other, so each unit has a row of sums (`units`).
-An impression without a unit is a unit of its own and needs no row: grouped sums are enough (`grouped_sums`).
+An impression without a unit is its own unit and needs no row: grouped sums are enough (`grouped_sums`).
 
 The file is long because users look here for what a verdict can be asked for, so `verdict` explains every rule.
 """
@@ -47,7 +47,7 @@ class Tally(BaseTally):
     """The sum of many outcomes between the same rankers, by unit.
 
     unit: the id of an independent unit, such as a user; any hashable, but `to_dict` can write only strings
-        and numbers. Without one, each impression is a unit of its own.
+        and numbers. Without one, each impression is its own unit.
 
     Impressions without clicks count: their outcome is zero, and they are added like any other. An outcome, or a tally
     to merge, may name the rankers in another order.

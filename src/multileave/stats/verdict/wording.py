@@ -129,7 +129,7 @@ def table(verdict: Verdict) -> str:
 
 
 def evidence(verdict: Verdict) -> str:
-    """Return how many users, or impressions if each is a unit of its own, are behind a verdict."""
+    """Return how many users, or impressions if each is its own unit, are behind a verdict."""
     return f"{verdict.units if _visits(verdict) else verdict.impressions:,} {_noun(verdict)}"
 
 
