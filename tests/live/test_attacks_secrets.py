@@ -1,6 +1,5 @@
 """Attacks on the service's secrets: what a reader of the database or its folder, and a change of the secret, can do."""
 
-import asyncio
 import base64
 import hashlib
 import os
@@ -16,34 +15,15 @@ import sqlalchemy as sa
 from http_service import API, check_refusal, serving
 from make_pinned_database import SECRET as PINNED_SECRET
 from make_pinned_database import shown as pinned_lists
+from stored_secrets import HALF, ONE, PINNED, THREE, TWO, click, opened, show
 
 from multileave.live.access.secret_file import SecretFile
 from multileave.live.access.tokens import ImpressionToken, Signer, derived_hashing_keys
-from multileave.live.definition import Definition
 from multileave.live.errors import Invalid
-from multileave.live.records import Event, ShowRequest
-from multileave.live.service import Service
 from multileave.live.settings import Settings
 from multileave.live.store.database import Store
 from multileave.live.store.secrets import load_hashing_keys
 from multileave.live.store.tables import secrets
-
-PINNED = Path(__file__).parent / "pinned" / "v1.sqlite"
-RANKINGS = {"a": ["x", "y", "z"], "b": ["z", "y", "x"]}
-HALF = Definition("half", ("a", "b"), k=3, share=0.5, method="tdm", window=3600.0)
-ONE, TWO, THREE = "first secret of the tests", "second secret of the tests", "third secret of the tests"
-
-
-def opened(address, **settings):
-    return Service(Settings(database=address, **settings))
-
-
-def show(service, number, unit):
-    return asyncio.run(service.show(number, ShowRequest(RANKINGS, unit)))
-
-
-def click(service, impression):
-    return asyncio.run(service.record([Event("e", impression, position=0)]))[0]
 
 
 def contents(address):

@@ -1,35 +1,13 @@
 """The files of an SQLite database and of its secret: other users of the machine get nothing from them."""
 
-import asyncio
 import os
 import stat
-from pathlib import Path
 
 import pytest
+from stored_secrets import HALF, click, opened, show
 
 from multileave.live.access.secret_file import SecretFile
-from multileave.live.definition import Definition
 from multileave.live.errors import Invalid
-from multileave.live.records import Event, ShowRequest
-from multileave.live.service import Service
-from multileave.live.settings import Settings
-
-PINNED = Path(__file__).parent / "pinned" / "v1.sqlite"
-RANKINGS = {"a": ["x", "y", "z"], "b": ["z", "y", "x"]}
-HALF = Definition("half", ("a", "b"), k=3, share=0.5, method="tdm", window=3600.0)
-ONE, TWO, THREE = "first secret of the tests", "second secret of the tests", "third secret of the tests"
-
-
-def opened(address, **settings):
-    return Service(Settings(database=address, **settings))
-
-
-def show(service, number, unit):
-    return asyncio.run(service.show(number, ShowRequest(RANKINGS, unit)))
-
-
-def click(service, impression):
-    return asyncio.run(service.record([Event("e", impression, position=0)]))[0]
 
 
 def mode(path):

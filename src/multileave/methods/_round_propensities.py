@@ -22,13 +22,29 @@ def is_copy(top, ranker):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def nominate(top, ranker, place, stamp, number):  # type: ignore[no-untyped-def]
+    """Return a ranker's first document of no earlier round, stamped; -1 if it has none or another ranker was first.
+
+    place: how far each ranker has read its ranking. stamp: 0, or one more than the round of each document.
+    """
+    x = place[ranker]
+    while x < top.shape[1] and top[ranker, x] >= 0 and 0 < stamp[top[ranker, x]] <= number:
+        x += 1
+    place[ranker] = x
+    if x == top.shape[1] or top[ranker, x] < 0 or stamp[top[ranker, x]] != 0:
+        return -1
+    stamp[top[ranker, x]] = number + 1
+    return top[ranker, x]
+
+
+@kernel
 def add_course(top, members, group, start, weight, end, where, out, place, stamp, nominated):  # type: ignore[no-untyped-def]
     """Add one course of the draw to the propensities: the rounds of a group after a start, which is stamped.
 
     Without its random orders a course is fixed: a round is full of the same documents in any order, so each of its s
     documents is at each of its ranks with chance 1 / s. where: the position of each shown document, else -1.
     """
-    rankers, depth = top.shape
+    rankers = len(top)
     m = start
     number = start
     everyone = False
@@ -36,14 +52,9 @@ def add_course(top, members, group, start, weight, end, where, out, place, stamp
     while m < end:
         size = 0
         for member in range(rankers if everyone else group):
-            r = member if everyone else members[member]
-            x = place[r]
-            while x < depth and top[r, x] >= 0 and 0 < stamp[top[r, x]] <= number:
-                x += 1
-            place[r] = x
-            if x < depth and top[r, x] >= 0 and stamp[top[r, x]] == 0:
-                stamp[top[r, x]] = number + 1
-                nominated[size] = top[r, x]
+            document = nominate(top, member if everyone else members[member], place, stamp, number)
+            if document >= 0:
+                nominated[size] = document
                 size += 1
         if size == 0:
             if everyone:

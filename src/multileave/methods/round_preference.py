@@ -32,7 +32,7 @@ from multileave.impression import ABSENT
 from multileave.kernels import kernel
 from multileave.methods._drawing import stored_propensities
 from multileave.methods._parameters import check_integer
-from multileave.methods._round_propensities import is_copy, weigh_rounds
+from multileave.methods._round_propensities import is_copy, nominate, weigh_rounds
 from multileave.methods._unstated import OTHER_RATES, unknown_propensities, weigh_nothing
 from multileave.methods.base import Method, Pareto, register
 from multileave.methods.exact import Clicks, Documents, ExactRankings, Lists, Note, merged, rank_in
@@ -50,9 +50,9 @@ def draw_rounds(top, entering, ranks, lengths, k, params, rng, shown, note, stat
     documents = entering[depth - 1]
     group, lead = np.int64(params[0]), np.int64(params[1])
     order = work_i[:rankers]
-    place = work_i[rankers : 2 * rankers]  # how far each ranker has read its ranking
+    place = work_i[rankers : 2 * rankers]
     nominated = work_i[2 * rankers : 3 * rankers]
-    stamp = work_i[3 * rankers : 3 * rankers + documents]  # 0, or one more than the round of the document
+    stamp = work_i[3 * rankers : 3 * rankers + documents]
     stamp[:] = 0
     for r in range(rankers):
         order[r] = r
@@ -83,14 +83,9 @@ def draw_rounds(top, entering, ranks, lengths, k, params, rng, shown, note, stat
     while m < end:
         size = 0
         for member in range(members):
-            r = order[member]
-            x = place[r]
-            while x < depth and top[r, x] >= 0 and 0 < stamp[top[r, x]] <= number:
-                x += 1
-            place[r] = x
-            if x < depth and top[r, x] >= 0 and stamp[top[r, x]] == 0:
-                stamp[top[r, x]] = number + 1
-                nominated[size] = top[r, x]
+            document = nominate(top, order[member], place, stamp, number)
+            if document >= 0:
+                nominated[size] = document
                 size += 1
         if size == 0:
             members = rankers
