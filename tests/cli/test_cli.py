@@ -36,11 +36,13 @@ def report() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.acceptance
 def test_demo_runs_every_method_that_takes_so_many_rankers(report: dict[str, Any]) -> None:
     assert [m["method"] for m in report["methods"]] == [n for n, m in methods().items() if m.most_rankers is None]
     assert report["settings"]["impressions"] == 2000
 
 
+@pytest.mark.acceptance
 def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
     assert report["truth"]["order"] == ["ltr", "hybrid", "dense", "bm25", "bm25-tuned"]
     recommended = report["methods"][0]
@@ -49,6 +51,7 @@ def test_demo_finds_the_known_winner(report: dict[str, Any]) -> None:
     assert recommended["order"][0] == "ltr"
 
 
+@pytest.mark.acceptance
 def test_demo_shows_what_biased_methods_do(report: dict[str, Any]) -> None:
     found = {method["method"]: method for method in report["methods"]}
     assert found["rpm"]["guarantees"] == ["considerate", "unbiased", "finds a better ranker", "clone-proof"]
@@ -57,6 +60,7 @@ def test_demo_shows_what_biased_methods_do(report: dict[str, Any]) -> None:
     assert found["sosm"]["long_run_error"] > found["rpm"]["long_run_error"]
 
 
+@pytest.mark.acceptance
 def test_demo_measures_errors_and_time(report: dict[str, Any]) -> None:
     for method in report["methods"]:
         assert [entry["impressions"] for entry in method["mean_errors"]] == [20, 200, 2000]

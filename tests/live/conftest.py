@@ -26,6 +26,23 @@ def _bindir():
     return versions[-1] if versions else None
 
 
+def _migrate(address):
+    from multileave.live.store.database import Store
+
+    Store(address).close()
+
+
+def _execute(postgres, statement):
+    import psycopg
+
+    with psycopg.connect(postgres.replace("NAME", "postgres"), autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _create(postgres, name, template):
+    _execute(postgres, f"CREATE DATABASE {name} TEMPLATE {template}")
+
+
 @pytest.fixture(scope="session")
 def postgres():
     """The address of a cluster that is started for these tests, by a user other than root, on a socket only."""
@@ -43,7 +60,10 @@ def postgres():
     options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c max_connections=60 -c fsync=off"
     control = [bindir / "pg_ctl", "-D", folder / "data", "-w"]
     subprocess.run([*control, "-o", options, "-l", folder / "log", "start"], **run)
-    yield f"postgresql://tests@/NAME?host={folder}"
+    address = f"postgresql://tests@/NAME?host={folder}"
+    _create(address, "migrated", "template1")
+    _migrate(address.replace("NAME", "migrated"))
+    yield address
     subprocess.run([*control, "-m", "immediate", "stop"], **run)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -72,24 +92,28 @@ def postgres_paused(postgres):
 
 @pytest.fixture
 def postgres_address(postgres):
-    """The address of an empty database of the cluster."""
-    import psycopg
-
+    """The address of a database of the cluster, with empty tables."""
     name = "t" + uuid.uuid4().hex
-    with psycopg.connect(postgres.replace("NAME", "postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+    _create(postgres, name, "migrated")
     yield postgres.replace("NAME", name)
-    with psycopg.connect(postgres.replace("NAME", "postgres"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    _execute(postgres, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory):
+    """An SQLite database with empty tables, to be copied: to migrate each test's own takes longer than most tests."""
+    file = tmp_path_factory.mktemp("migrated") / "store.db"
+    _migrate(f"sqlite:///{file}")
+    return file
 
 
 @pytest.fixture
-def sqlite_address(tmp_path):
-    """The address of an SQLite database that is not there yet."""
-    return f"sqlite:///{tmp_path}/store.db"
+def sqlite_address(tmp_path, migrated_file):
+    """The address of an SQLite database with empty tables."""
+    return f"sqlite:///{shutil.copy(migrated_file, tmp_path)}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request):
-    """The address of an empty database, once of each kind."""
+    """The address of a database with empty tables, once of each kind."""
     return request.getfixturevalue(f"{request.param}_address")
