@@ -9,10 +9,11 @@ import pytest
 import multileave as ml
 from multileave.errors import TallyError
 from multileave.outcome import Outcome
-from multileave.stats.rates.estimating import adjusted, lift
+from multileave.stats.rates.estimating import adjusted, estimate, lift
 from multileave.stats.rates.records import RankerRate, Rates
 from multileave.stats.rates.sums import RateSums
 from multileave.stats.rates.wording import note_on, rate_words
+from multileave.stats.verdict.rules import Rules
 
 RANKERS = ("bm25", "dense", "ltr")
 DOCUMENTS = [f"d{number}" for number in range(15)]
@@ -120,6 +121,21 @@ def test_the_lift_of_counts_ends_at_minus_100_percent_and_that_of_values_does_no
     assert merged.rate_sums().valued
     assert ml.Tally(("b", "a")).merge(again).rate_sums().valued
     assert "valued" not in clicks.to_dict()["rates"]
+
+
+@pytest.mark.parametrize("interval", ["clustered", "anytime"])
+def test_the_rate_of_counts_ends_at_0_and_that_of_values_does_not(interval):
+    found, free = (tally.verdict(interval=interval).rates["b"] for tally in (one_sided(), one_sided(1.0)))
+    assert free.low < 0.0
+    assert (found.rate, found.low, found.high) == (max(free.rate, 0.0), 0.0, free.high)
+    assert found.difference == free.difference
+    below = RateSums(2)
+    below.add_units(np.array([[1.0, -2.0 - unit % 2, 0.0, 0.0, 1.0] for unit in range(9)]))
+    below.seen = 9
+    rates = estimate(below, ("a", "b"), Rules())
+    assert (rates["b"].rate, rates["b"].low, rates["b"].high) == (0.0, 0.0, 0.0)
+    below.valued = True
+    assert estimate(below, ("a", "b"), Rules())["b"].high < 0.0
 
 
 def test_a_value_that_replaces_a_click_is_remembered():

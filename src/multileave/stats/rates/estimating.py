@@ -17,8 +17,8 @@ independent, and intervals for one look and for any number of looks are the same
 
 A relative lift is a ratio of two rates. Its interval is Fieller's [fieller1954]: all ratios t for which rate_r - t
 rate_control could be 0. It excludes 0 exactly if the interval of the difference does, and has no ends if the control's
-rate itself could be 0. What cannot be negative, as counts of clicks, cannot fall by more than 100 %, so such a lift and
-its interval end there.
+rate itself could be 0. Counts of clicks cannot be negative, nor fall by more than 100 %, so such a rate and its interval
+end at 0, and such a lift and its interval at -100 %.
 """
 
 import math
@@ -65,6 +65,7 @@ def estimate(sums: RateSums, rankers: tuple[str, ...], rules: Rules, estimator: 
     contrasts = _intervals(moments, rules, len(others))
     corrected = CORRECTIONS[rules.correction](contrasts.p)
     found = []
+    least = -math.inf if sums.valued else 0.0
     for n, ranker in enumerate(rankers):
         compared: dict[str, Any] = {}
         if n != base:
@@ -80,7 +81,7 @@ def estimate(sums: RateSums, rankers: tuple[str, ...], rules: Rules, estimator: 
                 "p_corrected": float(corrected[place]), "significant": bool(corrected[place] <= 1.0 - rules.confidence),
                 **dict(zip(names, found_lift, strict=True)),
             }  # fmt: skip
-        rate, low, high = (float(column[n]) for column in levels[:3])
+        rate, low, high = (max(float(column[n]), least) for column in levels[:3])
         found.append(RankerRate(ranker, rate, low, high, **compared))
     return Rates(
         name, estimator, sums.impressions, sums.units, rules.confidence, rules.interval == "anytime", tuple(found)
