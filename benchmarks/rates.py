@@ -77,7 +77,7 @@ def precision(impressions):
             alone = simulate_own_pages(data, world.user, impressions, seed=f"precise/{rankers}").variances[0]
             found = {"method": spec, "rankers": rankers}
             for estimator in ESTIMATORS:
-                _, covariance = adjusted(sums, estimator)
+                covariance = adjusted(sums, estimator).covariance
                 between = covariance[0, 0] - 2.0 * covariance[0, 1] + covariance[1, 1]
                 # Each arm of an A/B test gets one impression of as many as there are rankers.
                 found[estimator] = between / impressions / (rankers * (alone[0] + alone[1]))

@@ -106,7 +106,7 @@ def measure(data, user, methods, rated, close, seed):
         count = impressions[rankers]
         queries = np.random.default_rng(7).integers(len(data), size=count)
         sums = world.sums(world.tables(), np.arange(count), queries, f"{seed}/rates/{method}")
-        _, covariance = adjusted(sums, "doubly robust")
+        covariance = adjusted(sums, "doubly robust").covariance
         spread = np.diag(covariance)[:, None] + np.diag(covariance)[None, :] - 2.0 * covariance
         arms = rankers * np.add.outer(own.variances[0], own.variances[0])
         rates[method] = [

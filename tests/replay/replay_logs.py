@@ -88,7 +88,7 @@ def assert_same(tally, expected):
     assert (mine.rates is None) == (theirs.rates is None)
     ours, others = tally.rate_sums(), expected.rate_sums()
     assert ours.valued == others.valued
-    names = ["totals", "products", "units"]
+    names = ["totals", "products", "powers", "units"]
     if ours.seen == others.seen:  # units over the cap are in sums that are not kept by unit
         names += ["pages", "squares"]
     for name in names:

@@ -41,7 +41,7 @@ def test_the_covariance_is_that_of_units_residuals():
     units = sorted({unit for _, unit in rows})
     per_unit = np.array([sum(o.alone[:2] for o, unit in rows if unit == one) for one in units])
     counts = np.array([sum(unit == one for _, unit in rows) for one in units])
-    totals, covariance = adjusted(tally.rate_sums(), "weighted")
+    totals, covariance, _ = adjusted(tally.rate_sums(), "weighted")
     np.testing.assert_allclose(totals, per_unit[:, 0].sum(axis=0))
     left = per_unit[:, 0] - np.outer(counts, totals / counts.sum())
     np.testing.assert_allclose(covariance, left.T @ left * len(units) / (len(units) - 1), rtol=1e-9)
@@ -49,14 +49,14 @@ def test_the_covariance_is_that_of_units_residuals():
 
 def test_doubly_robust_has_the_least_total_variance_of_all_common_slopes():
     tally, rows = filled()
-    least = np.trace(adjusted(tally.rate_sums(), "doubly robust")[1])
+    least = np.trace(adjusted(tally.rate_sums(), "doubly robust").covariance)
     for slope in np.linspace(-1.0, 2.0, 31):
         other = ml.Tally(RANKERS)
         for found, unit in rows:
             earned, surplus, page = found.alone
             moved = np.array([earned - slope * surplus, surplus, page])
             other.add(Outcome(RANKERS, found.kind, found.values, moved), unit=unit)
-        assert least <= np.trace(adjusted(other.rate_sums(), "weighted")[1]) * (1 + 1e-9)
+        assert least <= np.trace(adjusted(other.rate_sums(), "weighted").covariance) * (1 + 1e-9)
 
 
 def test_the_normalised_estimator_divides_by_what_was_shown_of_the_page():
@@ -188,7 +188,7 @@ def test_a_late_click_replaces_what_its_impression_said(unit):
     late.add(before, unit=unit)
     late.replace(before, after, unit)
     direct.add(after, unit=unit)
-    for name in ("totals", "products", "seen", "pages", "squares"):
+    for name in ("totals", "products", "powers", "seen", "pages", "squares"):
         ours, theirs = getattr(late.rate_sums(), name), getattr(direct.rate_sums(), name)
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-9)
 

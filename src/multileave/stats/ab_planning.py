@@ -40,7 +40,7 @@ def plan_ab(tally: "Tally", n: int, m: int, lift: float | None = None, **options
         sums = tally.rate_sums()
         if sums.units < 2:
             return None
-        totals, covariance = adjusted(sums, "doubly robust")
+        totals, covariance, _ = adjusted(sums, "doubly robust")
         difference = float(totals[n] - totals[m]) / sums.impressions
         spread = covariance[n, n] - 2.0 * covariance[n, m] + covariance[m, m]
         error = math.sqrt(max(float(spread), 0.0)) / sums.impressions

@@ -13,16 +13,18 @@ is an estimate for any fixed b, as W_r has mean 0. Three choices of b are three 
 
 The last is the default: its variance is never above that of the first, asymptotically, and in our simulations like that
 of the second, without the bias of a ratio (docs/rates.md). Rates are means per impression like preferences: units are
-independent, and intervals for one look and for any number of looks are the same functions of `Moments`.
+independent, and intervals for one look and for any number of looks are the same functions of `Moments`. What a user
+earns is skewed, though, above all in values such as prices, so intervals of rates allow for that
+(`intervals.skewness`). Differences and lifts do not need it: much of the skewness cancels.
 
 A relative lift is a ratio of two rates. Its interval is Fieller's [fieller1954]: all ratios t for which rate_r - t
 rate_control could be 0. It excludes 0 exactly if the interval of the difference does, and has no ends if the control's
-rate itself could be 0. Counts of clicks cannot be negative, nor fall by more than 100 %, so such a rate and its interval
-end at 0, and such a lift and its interval at -100 %.
+rate itself could be 0. Counts of clicks cannot be negative, nor fall by more than 100 %, so such a rate and its
+interval end at 0, and such a lift and its interval at -100 %.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +35,7 @@ from multileave.stats.intervals.confidence_sequence import anytime
 from multileave.stats.intervals.corrections import CORRECTIONS
 from multileave.stats.intervals.group_sequential import scheduled
 from multileave.stats.intervals.moments import Moments
+from multileave.stats.intervals.skewness import Residuals, skewed
 from multileave.stats.rates.records import RankerRate, Rates
 from multileave.stats.rates.sums import RateSums
 from multileave.stats.verdict.rules import Rules
@@ -57,9 +60,9 @@ def estimate(sums: RateSums, rankers: tuple[str, ...], rules: Rules, estimator: 
     if sums.units < 2:
         return None
     base = rankers.index(name)
-    totals, covariance = adjusted(sums, estimator)
+    totals, covariance, slopes = adjusted(sums, estimator)
     others = [n for n in range(len(rankers)) if n != base]
-    levels = _intervals(_moments(sums, totals, np.diag(covariance), np.diag(sums.squares)), rules, len(rankers))
+    levels = _levels(_moments(sums, totals, np.diag(covariance), np.diag(sums.squares)), sums.residuals(slopes), rules)
     variances, squares = (_between(matrix, others, base) for matrix in (covariance, sums.squares))
     moments = _moments(sums, totals[others] - totals[base], variances, squares)
     contrasts = _intervals(moments, rules, len(others))
@@ -88,8 +91,16 @@ def estimate(sums: RateSums, rankers: tuple[str, ...], rules: Rules, estimator: 
     )
 
 
-def adjusted(sums: RateSums, estimator: str) -> tuple[Floats, Floats]:
-    """Return the sums of C - b W, (R,), and their covariance with units as the independent observations, (R, R)."""
+class Adjusted(NamedTuple):
+    """The sums of C - b W, (R,), their covariance with units as the independent observations, (R, R), and b, (R,)."""
+
+    totals: Floats
+    covariance: Floats
+    slopes: Floats
+
+
+def adjusted(sums: RateSums, estimator: str) -> Adjusted:
+    """Return what each ranker earned alone by an estimator, as sums over units."""
     size, n = sums.rankers, sums.totals[-1]
     means = sums.totals[:-1] / n
     cross = np.outer(means, sums.products[-1, :-1])
@@ -104,7 +115,7 @@ def adjusted(sums: RateSums, estimator: str) -> tuple[Floats, Floats]:
         shown = surplus + sums.pages * (sums.impressions / sums.seen)
         np.divide(earned, shown, out=slopes, where=shown > 0.0)
     change = np.hstack([np.eye(size), -np.diag(slopes)])
-    return earned - slopes * surplus, change @ around @ change.T
+    return Adjusted(earned - slopes * surplus, change @ around @ change.T, slopes)
 
 
 def lift(
@@ -152,6 +163,13 @@ def _moments(sums: RateSums, totals: Floats, variances: Floats, squares: Floats)
         wins=none,
         losses=none,
     )
+
+
+def _levels(moments: Moments, residuals: Residuals | None, rules: Rules) -> Intervals:
+    """Return intervals of rates; symmetric if it is not known how skewed units are."""
+    if residuals is None:
+        return _intervals(moments, rules, len(moments.totals))
+    return skewed(moments, residuals, lambda changed: _intervals(changed, rules, len(changed.totals)))
 
 
 def _intervals(moments: Moments, rules: Rules, comparisons: int) -> Intervals:

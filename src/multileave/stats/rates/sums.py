@@ -2,7 +2,8 @@
 
 A unit's row z has 2R + 1 numbers: what its impressions say each ranker earned alone, the surplus of each ranker (see
 `methods._alone`), and its number of impressions. The sums of z and of z z' over units are all that a clustered
-covariance needs, so no unit needs to be kept.
+covariance needs, and those of products of three and four (`rates.powers`) tell how skewed units are, so no unit needs
+to be kept.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,12 @@ import numpy as np
 
 from multileave.methods._alone import EARNED, PAGE, SURPLUS
 from multileave.outcome import Floats
+from multileave.stats.intervals.skewness import Residuals
 from multileave.stats.parsing import written_tally
+from multileave.stats.rates.powers import SHAPE, powers_of, residual_powers
+from multileave.written import LARGEST
+
+SUMS = ("totals", "products", "pages", "squares")
 
 
 def unit_row(alone: Floats) -> Floats:
@@ -25,6 +31,7 @@ class RateSums:
 
     units: how many there are. totals: float (2R + 1,), the sum of z. products: float (2R + 1, 2R + 1), of z z'.
     seen: over how many impressions the following sums are; more than there are if some units were left out.
+    powers: float (R, 6, 9), as in `rates.powers`; NaN if it is not known, as earlier versions did not keep it.
     pages: float (R,), the sum over impressions of what a ranker's page adds up to.
     squares: float (R, R), the sum over impressions of earned earned'.
     valued: values are added up, which may be negative, instead of clicks.
@@ -35,6 +42,7 @@ class RateSums:
         self.units = self.seen = 0
         self.totals = np.zeros(2 * rankers + 1)
         self.products = np.zeros((2 * rankers + 1, 2 * rankers + 1))
+        self.powers = np.zeros((rankers, *SHAPE))
         self.pages = np.zeros(rankers)
         self.squares = np.zeros((rankers, rankers))
         self.valued = False
@@ -50,6 +58,7 @@ class RateSums:
         self.units += times * len(rows)
         self.totals += times * rows.sum(axis=0)
         self.products += times * (rows.T @ rows)
+        self.powers += times * powers_of(rows)
 
     def add_impression(self, alone: Floats, times: int = 1) -> None:
         """Add what is kept of impressions; with times = -1, remove it."""
@@ -62,7 +71,7 @@ class RateSums:
         self.units += other.units
         self.seen += other.seen
         self.valued |= other.valued
-        for name in ("totals", "products", "pages", "squares"):
+        for name in (*SUMS, "powers"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def by_unit(self) -> "RateSums":
@@ -80,12 +89,26 @@ class RateSums:
         other.units, other.seen, other.totals = self.units, self.seen, self.totals[columns]
         other.valued = self.valued
         other.products = self.products[np.ix_(columns, columns)]
+        other.powers = self.powers[order]
         other.pages, other.squares = self.pages[order], self.squares[np.ix_(order, order)]
         return other
 
+    def residuals(self, slopes: Floats) -> Residuals | None:
+        """Return what units' C - b W, with a b for each ranker, add up to about its mean; None if that is not known."""
+        if not np.isfinite(self.powers).all():
+            return None
+        size = self.rankers
+        lines = np.vstack([np.eye(size), -np.diag(slopes), np.zeros(size)])
+        means = self.totals @ lines / self.totals[-1]
+        lines[-1] = -means
+        squares = np.einsum("zr,zy,yr->r", lines, self.products, lines)
+        cubes, fourths, squares_shown = residual_powers(self.powers, slopes, means)
+        return Residuals(squares, cubes, fourths, self.products[-1] @ lines, squares_shown)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the sums as plain values that JSON can hold."""
-        arrays = {name: getattr(self, name).tolist() for name in ("totals", "products", "pages", "squares")}
+        names = (*SUMS, "powers") if self.units and (np.abs(self.powers) <= LARGEST).all() else SUMS
+        arrays = {name: getattr(self, name).tolist() for name in names}
         return {"units": self.units, "seen": self.seen, **arrays, **({"valued": True} if self.valued else {})}
 
     @classmethod
@@ -93,7 +116,9 @@ class RateSums:
         """Return what `to_dict` wrote, checked."""
         sums, written = cls(rankers), written_tally(data)
         sums.units, sums.seen = written.count("units"), written.count("seen")
-        for name in ("totals", "products", "pages", "squares"):
+        if sums.units and "powers" not in data:
+            sums.powers[:] = np.nan
+        for name in (*SUMS, "powers") if "powers" in data else SUMS:
             setattr(sums, name, written.floats(name, getattr(sums, name).shape))
         sums.valued = data.get("valued") is True  # earlier versions did not say
         return sums
