@@ -17,7 +17,8 @@ from multileave.stats.verdict.rules import Rules
 USER = PositionBased((0.05, 0.1, 0.2, 0.3, 0.4), (1.0, 0.71, 0.59, 0.48, 0.39, 0.33, 0.29, 0.26, 0.24, 0.22))
 QUERIES, LOOKS = 400, 10
 DESIGNED = (("dpm", 2, "clicks"), ("dpm", 5, "clicks"))
-ADDED = (("rpm(lead=2)", 2, "clicks"), ("dpm", 2, "values"))  # after the design, so that no seed was looked at
+VALUES = ("dpm", 2, "values")
+ADDED = (("rpm(lead=2)", 2, "clicks"), VALUES)  # after the design
 
 
 def exchangeable(data: QuerySet) -> QuerySet:
@@ -50,7 +51,7 @@ def rates(repetitions: int, salt: str = "") -> None:
     """Coverage of rates and lifts for one look, and false alarms of the lift if no ranker is better."""
     part = f"{salt}rates"
     one_look = Rules(correction="none")
-    for spec, rankers, counted in DESIGNED if salt else DESIGNED + ADDED:
+    for spec, rankers, counted in (*DESIGNED, VALUES) if salt else DESIGNED + ADDED:
         data = synthetic(queries=QUERIES, rankers=rankers, seed=3)
         worths = prices(data, counted)
         world = Earning(data, get_method(spec), USER, worths=worths)
@@ -125,4 +126,4 @@ def both(repetitions: int, salt: str = "") -> None:
     rates_anytime(max(repetitions // 4, 1), salt)
 
 
-PARTS = {"rates": both, "rates-fresh": partial(both, salt="fresh ")}
+PARTS = {"rates": both, "rates-fresh": partial(both, salt="unseen ")}
