@@ -17,6 +17,11 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 20)
 
 
+def pytest_sessionfinish():
+    """Let Python collect everything when it ends; some libraries report what is left as leaks."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """In CI every part is installed, so a skip fails there; only data that cannot be passed on may be absent.
