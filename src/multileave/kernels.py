@@ -33,6 +33,8 @@ _lock = threading.RLock()
 
 # A kernel that names one of these needs reference counts. Others are found because they do not compile without, which
 # takes longer and is not cached.
+REORDERING = {"reassoc", "contract", "arcp", "nsz", "nnan"}  # LLVM's names of what a `vector_kernel` allows
+
 ALLOCATING = {"arange", "copy", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"}
 
 
@@ -43,9 +45,12 @@ class Kernel:
     plain Python, with one warning.
     """
 
-    def __init__(self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], parts: dict[str, "Kernel"] | None = None, *, reorders: bool = False
+    ) -> None:
         self.function = function
         self.parts = parts or {}
+        self.reorders = reorders
         self._forms: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
         self._compiled: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
@@ -151,6 +156,7 @@ class Kernel:
                 "forceinline": inlined,
                 "no_cpython_wrapper": inner,
                 "no_cfunc_wrapper": inner,
+                "fastmath": REORDERING if self.reorders else False,
             }
             compiled: Callable[..., Any] = numba.njit(**options)(function)
         return compiled
@@ -197,6 +203,14 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     42
     """
     return Kernel(function)
+
+
+def vector_kernel(function: Callable[..., Any]) -> Kernel:
+    """Mark a kernel whose sums may be added up in any order, so that loops over many numbers use vector instructions.
+
+    Its last digits depend on the processor, and it must not meet NaN: not for what has to be the same everywhere.
+    """
+    return Kernel(function, reorders=True)
 
 
 def as_kernel(function: "Kernel | Callable[..., Any]") -> Kernel:
@@ -260,7 +274,7 @@ def _digest(source: str) -> bytes:
 
 @functools.cache
 def _bound(loop: Kernel, parts: tuple[tuple[str, Kernel], ...]) -> Kernel:
-    return Kernel(loop.function, {**loop.parts, **dict(parts)})
+    return Kernel(loop.function, {**loop.parts, **dict(parts)}, reorders=loop.reorders)
 
 
 def _global_names(code: types.CodeType) -> set[str]:

@@ -87,14 +87,22 @@ def silent_way(order, start, step, n, go_on, reach, whole, a, rho, weight, num, 
     reach: the probability of coming to `start`, together with all that was observed; whole: that of what was observed.
     Counts of going on after a skip go to num[0] and den[0].
     """
-    x = start
-    while 0 <= x < n:
+    end = n if step > 0 else -1
+    after = 1.0
+    x = end - step
+    while x != start - step:  # from the end: rho[x] is the probability of no click after x, until it is replaced below
         if order[x] == 0:
-            after = silent_end(order, x + step, step, n, go_on, a) if 0 <= x + step < n else 1.0
+            rho[x] = after
+            after = (1.0 - a[x]) * (1.0 - go_on + go_on * after)
+        x -= step
+    x = start
+    while x != end:
+        if order[x] == 0:
+            after = rho[x]
             silent = 1.0 - go_on + go_on * after
             examined = reach * (1.0 - a[x]) * silent
             rho[x] = min(reach * silent / max(whole + reach * a[x] * silent, LEAST), 1.0)
-            if 0 <= x + step < n:
+            if x + step != end:
                 den[0] += weight * examined / whole
                 num[0] += weight * reach * (1.0 - a[x]) * go_on * after / whole
             reach *= (1.0 - a[x]) * go_on

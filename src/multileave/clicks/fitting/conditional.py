@@ -43,8 +43,11 @@ def conditional_slopes(start, situation, shown, clicked, e, gradient, hessian, p
         for cell in range(start[d], start[d + 1]):
             share = clicks * part[cell - start[d]]
             hessian[situation[cell], situation[cell]] += share
-            for other in range(start[d], start[d + 1]):
+            for other in range(start[d], cell + 1):  # a document's situations ascend: this is the lower triangle
                 hessian[situation[cell], situation[other]] -= share * part[other - start[d]]
+    for j in range(len(hessian)):
+        for i in range(j):
+            hessian[i, j] = hessian[j, i]
 
 
 @dataclass(eq=False)

@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 from multileave.clicks.fitting.conditional import Situations, browsing_situations, rank_centre, rank_situations
 from multileave.clicks.fitting.models import UserModel
 from multileave.clicks.fitting.pages import Pages
-from multileave.clicks.fitting.posterior import BINS, LEAST, MOST, NODES, Tables, update_posterior
+from multileave.clicks.fitting.posterior import BINS, LEAST, MOST, NODES, Tables, mean_without, update_posterior
 from multileave.kernels import kernel
 from multileave.outcome import Floats
 
@@ -68,13 +68,7 @@ def sweep(  # type: ignore[no-untyped-def]
                 elif dense[d] == 1:
                     a[slot] = min(mean[d] + r * spread[d] / (1.0 - r * mean[d]), 1.0 - 1e-9)
                 else:
-                    z = kind[d]
-                    below = above = 0.0
-                    for g in range(nodes.shape[1]):
-                        p = chance[d, g] / (1.0 - r * nodes[z, g])
-                        below += p
-                        above += p * nodes[z, g]
-                    a[slot] = above / below
+                    a[slot] = mean_without(r, chance[d], nodes[kind[d]])
         total += weight * page(row_order[row], n, theta, a, new_rho, sure, hit, weight, num, den)
         for half in range(halves):
             for x in range(n):
@@ -137,6 +131,7 @@ class Estimator:
         if halves == 2:
             self.tables.set_class(self.classes, 1.2, 1.8)
         self.situations = SITUATIONS[model.name](pages) if model.conditional else None
+        self._ranks = rank_situations(pages) if model.name == "browsing" else None
         self._sweep = sweep.bind(page=model.page)
 
     def copy(self) -> "Estimator":
@@ -252,8 +247,8 @@ class Estimator:
     def conditional(self, weights: Floats, start: Any = None) -> Floats:
         """Return examination of a conditional model; see `conditional`."""
         centre = rank_centre(self.pages, weights)
-        if self.model.name == "browsing":
-            ranks = np.log(np.minimum(rank_situations(self.pages).fit(weights, centre), 1.0))
+        if self._ranks is not None:
+            ranks = np.log(np.minimum(self._ranks.fit(weights, centre), 1.0))
             centre = np.repeat(ranks, np.arange(1, self.pages.k + 1))
         assert self.situations is not None
         return self.situations.fit(weights, centre, start)

@@ -21,11 +21,12 @@ import numpy as np
 from scipy.special import expit, logit, roots_jacobi
 
 from multileave.clicks.fitting.pages import Pages
-from multileave.kernels import kernel
+from multileave.kernels import kernel, vector_kernel
 from multileave.outcome import Floats
 
 NODES = 24
 BINS = 17
+TINY = 1e-300
 DENSE = 40.0  # impressions from which the trapezoidal rule is used; Gauss-Jacobi is exact below 2 NODES
 # Bounds of the prior's parameters. Sessions that show a page again make documents look as if they were clicked always
 # or never; a prior with more weight near 0 predicts worse than none.
@@ -125,31 +126,31 @@ class Tables:
         return np.clip(alpha, LEAST, MOST), np.clip(beta, LEAST, MOST), size
 
 
-@kernel
+@vector_kernel
 def slopes(u, hits, fails, bins):  # type: ignore[no-untyped-def]
     """Return the first and second derivative of the log posterior density of u = logit a."""
     a = 1.0 / (1.0 + np.exp(-u))
     first = hits * (1.0 - a) - fails * a
     second = -(hits + fails) * a * (1.0 - a)
-    for b in range(1, len(bins)):
-        if bins[b] != 0.0:
-            rho = b / (len(bins) - 1.0)
-            part = rho * a * (1.0 - a) / (1.0 - rho * a)
-            first -= bins[b] * part
-            second -= bins[b] * part * (1.0 - 2.0 * a + part)
+    whole = 1.0 / (len(bins) - 1.0)
+    for b in range(len(bins)):
+        part = b * whole * a * (1.0 - a) / max(1.0 - b * whole * a, TINY)
+        first -= bins[b] * part
+        second -= bins[b] * part * (1.0 - 2.0 * a + part)
     return first, second
 
 
 @kernel
 def log_density(u, hits, fails, bins):  # type: ignore[no-untyped-def]
     """Return the log posterior density of u = logit a but for a constant, log a and log(1 - a)."""
-    log_hit = -np.log1p(np.exp(-u))
-    log_fail = -u + log_hit
-    a = np.exp(log_hit)
+    a = 1.0 / (1.0 + np.exp(-u))
+    log_hit = np.log(a)
+    log_fail = log_hit - u
     height = hits * log_hit + fails * log_fail
+    whole = 1.0 / (len(bins) - 1.0)
     for b in range(1, len(bins)):
         if bins[b] != 0.0:
-            height += bins[b] * np.log1p(-b / (len(bins) - 1.0) * a)
+            height += bins[b] * np.log(1.0 - b * whole * a)
     return height, log_hit, log_fail
 
 
@@ -196,6 +197,70 @@ def dense_posterior(hits, fails, bins, points):  # type: ignore[no-untyped-def]
     return mean, variance, hit, fail, s5 / s0 - hit * hit, s6 / s0 - fail * fail, s7 / s0 - hit * fail
 
 
+@vector_kernel
+def exponential(x):  # type: ignore[no-untyped-def]
+    """Return exp(x) for x <= 0 with an error below 1e-14; loops over it vectorise, as it has no branches."""
+    t = max(x, -40.0) / 64.0
+    p = 1 / 24 + t * (1 / 120 + t * (1 / 720 + t * (1 / 5040 + t * (1 / 40320))))
+    p = 1.0 + t * (1.0 + t * (1 / 2 + t * (1 / 6 + t * p)))
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    return p * p
+
+
+@vector_kernel
+def sparse_posterior(hits, fails, bins, nodes, log_weights, log_hit, log_fail, log_miss, chance):  # type: ignore[no-untyped-def]
+    """Return what `dense_posterior` does, for a document with little data, and write its chances on the nodes."""
+    for g in range(len(chance)):
+        chance[g] = log_weights[g] + hits * log_hit[g] + fails * log_fail[g]
+    for b in range(1, len(bins)):
+        if bins[b] != 0.0:
+            for g in range(len(chance)):
+                chance[g] += bins[b] * log_miss[b, g]
+    peak = chance[0]
+    for g in range(len(chance)):
+        peak = max(peak, chance[g])
+    total = 0.0
+    for g in range(len(chance)):
+        chance[g] = exponential(chance[g] - peak)
+        total += chance[g]
+    s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for g in range(len(chance)):
+        p = chance[g] / total
+        chance[g] = p
+        s1 += p * nodes[g]
+        s2 += p * nodes[g] * nodes[g]
+        s3 += p * log_hit[g]
+        s4 += p * log_fail[g]
+        s5 += p * log_hit[g] * log_hit[g]
+        s6 += p * log_fail[g] * log_fail[g]
+        s7 += p * log_hit[g] * log_fail[g]
+    return s1, max(s2 - s1 * s1, 0.0), s3, s4, s5 - s3 * s3, s6 - s4 * s4, s7 - s3 * s4
+
+
+@vector_kernel
+def mean_without(r, chance, nodes):  # type: ignore[no-untyped-def]
+    """Return the posterior mean of a document with little data, less a factor 1 - r a of its posterior."""
+    below = above = 0.0
+    for g in range(len(chance)):
+        p = chance[g] / (1.0 - r * nodes[g])
+        below += p
+        above += p * nodes[g]
+    return above / below
+
+
+@vector_kernel
+def total(values):  # type: ignore[no-untyped-def]
+    """Return the sum."""
+    found = 0.0
+    for value in values:
+        found += value
+    return found
+
+
 @kernel
 def update_posterior(  # type: ignore[no-untyped-def]
     kind,
@@ -223,9 +288,7 @@ def update_posterior(  # type: ignore[no-untyped-def]
     logs[:] = 0.0
     for d in range(len(kind)):
         z = kind[d]
-        seen = hits[d] + fails[d]
-        for b in range(bins.shape[1]):
-            seen += bins[d, b]
+        seen = hits[d] + fails[d] + total(bins[d])
         if seen == 0.0:
             size = alpha[z] + beta[z]
             mean[d] = alpha[z] / size
@@ -235,41 +298,12 @@ def update_posterior(  # type: ignore[no-untyped-def]
         if seen > DENSE:
             dense[d] = 1
             found = dense_posterior(alpha[z] + hits[d], beta[z] + fails[d], bins[d], points)
-            mean[d] = found[0]
-            spread[d] = found[1]
-            for j in range(5):
-                logs[z, j] += found[2 + j]
-            continue
-        dense[d] = 0
-        for g in range(points):
-            chance[d, g] = log_weights[z, g] + hits[d] * log_hit[z, g] + fails[d] * log_fail[z, g]
-        for b in range(1, bins.shape[1]):
-            weight = bins[d, b]
-            if weight != 0.0:
-                for g in range(points):
-                    chance[d, g] += weight * log_miss[z, b, g]
-        peak = chance[d, 0]
-        for g in range(1, points):
-            peak = max(peak, chance[d, g])
-        total = 0.0
-        for g in range(points):
-            chance[d, g] = np.exp(chance[d, g] - peak)
-            total += chance[d, g]
-        m = v = first = second = third = fourth = fifth = 0.0
-        for g in range(points):
-            p = chance[d, g] / total
-            chance[d, g] = p
-            m += p * nodes[z, g]
-            v += p * nodes[z, g] * nodes[z, g]
-            first += p * log_hit[z, g]
-            second += p * log_fail[z, g]
-            third += p * log_hit[z, g] * log_hit[z, g]
-            fourth += p * log_fail[z, g] * log_fail[z, g]
-            fifth += p * log_hit[z, g] * log_fail[z, g]
-        mean[d] = m
-        spread[d] = max(v - m * m, 0.0)
-        logs[z, 0] += first
-        logs[z, 1] += second
-        logs[z, 2] += third - first * first
-        logs[z, 3] += fourth - second * second
-        logs[z, 4] += fifth - first * second
+        else:
+            dense[d] = 0
+            found = sparse_posterior(
+                hits[d], fails[d], bins[d], nodes[z], log_weights[z], log_hit[z], log_fail[z], log_miss[z], chance[d]
+            )
+        mean[d] = found[0]
+        spread[d] = found[1]
+        for j in range(5):
+            logs[z, j] += found[2 + j]
