@@ -226,3 +226,15 @@ def test_toml_is_read_back():
 
     document = {"a": 1, "b": 0.25, "c": 1.0, "d": ["x", 'y"z'], "e": {"f": [[0.5, 1.0]], "g": {"h": 2}}}
     assert tomllib.loads(toml(document)) == document
+
+
+def test_clicks_at_the_ranks_that_are_kept_are_counted_from_1_again():
+    collector = PageCollector(4)
+    collector.add("q", ["a", "b", "c", "d"], [3, 1, 0])
+    collector.add("q", ["a", "b", "c", "d"], [2])
+    pages = collector.pages().cut(2)
+    assert pages.row_order.tolist() == [[2, 1], [0, 0]]
+    assert pages.clicks_below == 2
+    estimator = Estimator(MODELS["returning"], pages, exposure_classes(pages))
+    estimator.fit(pages.row_weights())
+    assert np.isfinite(estimator.theta).all()

@@ -85,8 +85,13 @@ class Pages:
         if k >= self.k:
             return self
         lost = (self.row_order[:, k:] > 0).sum(axis=1)[self.page_row].sum()
+        # Clicks that are kept are counted from 1 again.
+        last = np.iinfo(self.row_order.dtype).max
+        turn = np.where(self.row_order[:, :k] > 0, self.row_order[:, :k], last)
+        order = np.argsort(np.argsort(turn, axis=1, kind="stable"), axis=1) + 1
+        order = np.where(turn < last, order, 0).astype(self.row_order.dtype)
         return Pages(
-            self.lists[:, :k], self.query, self.row_list, self.row_order[:, :k], self.page_row, self.page_session,
+            self.lists[:, :k], self.query, self.row_list, order, self.page_row, self.page_session,
             self.documents, self.queries, self.sessions, self.grades, self.clicks_below + int(lost), self.repeats,
         )  # fmt: skip
 
