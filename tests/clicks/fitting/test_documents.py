@@ -8,7 +8,16 @@ from scipy.special import betaln
 
 from multileave.clicks.fitting import PageCollector
 from multileave.clicks.fitting.conditional import RIDGE, rank_situations
-from multileave.clicks.fitting.posterior import BINS, NODES, Tables, exposure_classes, update_posterior
+from multileave.clicks.fitting.posterior import (
+    BINS,
+    NODES,
+    Tables,
+    exponential,
+    exposure_classes,
+    mean_without,
+    sparse_posterior,
+    update_posterior,
+)
 
 
 def posterior(alpha, beta, hits, fails, bins):
@@ -18,7 +27,7 @@ def posterior(alpha, beta, hits, fails, bins):
     update_posterior(
         np.zeros(1, dtype=np.int64), tables.alpha, tables.beta, tables.nodes, tables.log_weights, tables.log_hit,
         tables.log_fail, tables.log_miss, np.array([hits]), np.array([fails]), np.asarray(bins)[None], mean, spread,
-        dense, np.zeros((1, NODES)), logs,
+        dense, np.zeros((1, NODES)), logs, np.zeros(NODES),
     )  # fmt: skip
     return mean[0], spread[0], logs[0]
 
@@ -46,6 +55,35 @@ def test_the_posterior_of_a_document_is_that_of_its_integral(alpha, beta, hits, 
     assert mean == pytest.approx(first / whole, rel=2e-3)
     assert spread == pytest.approx(second / whole - (first / whole) ** 2, rel=2e-2)
     assert logs[0] == pytest.approx(log / whole, rel=3e-2)
+
+
+def test_the_exponential_of_numbers_below_zero_is_that_of_numpy():
+    for x in np.linspace(-45.0, 0.0, 901):
+        assert exponential(x) == pytest.approx(np.exp(x), abs=1e-14)
+
+
+@pytest.mark.parametrize(("hits", "fails"), [(0.0, 0.0), (3.0, 1.0), (0.0, 38.0)])
+def test_chances_on_the_nodes_are_those_of_their_definition(hits, fails):
+    tables = Tables(np.array([0.7]), np.array([2.0]))
+    a, bins = tables.nodes[0], np.zeros(BINS)
+    bins[3], bins[16] = 1.5, 0.5
+    chance = np.zeros(NODES)
+    found = sparse_posterior(
+        hits, fails, bins, a, tables.log_weights[0], tables.log_hit[0], tables.log_fail[0], tables.log_miss[0], chance,
+        np.zeros(NODES),
+    )  # fmt: skip
+    wanted = np.exp(tables.log_weights[0]) * a**hits * (1 - a) ** fails * (1 - 3 / 16 * a) ** 1.5 * (1 - a) ** 0.5
+    wanted /= wanted.sum()
+    assert chance == pytest.approx(wanted, rel=1e-9, abs=1e-13)
+    logs = [np.log(a), np.log1p(-a)]
+    means = [wanted @ log for log in logs]
+    squares = [wanted @ (one * other) for one, other in ((logs[0], logs[0]), (logs[1], logs[1]), (logs[0], logs[1]))]
+    moments = [wanted @ a, wanted @ a**2 - (wanted @ a) ** 2, *means]
+    moments += [squares[0] - means[0] ** 2, squares[1] - means[1] ** 2, squares[2] - means[0] * means[1]]
+    assert found == pytest.approx(moments, rel=1e-7)
+    for r in (0.01, 0.5, 1.0):
+        without = wanted / (1 - r * a)
+        assert mean_without(r, chance, a) == pytest.approx(without @ a / without.sum(), rel=1e-9)
 
 
 def some_pages(seed=3, pages=600):

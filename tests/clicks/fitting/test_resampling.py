@@ -61,6 +61,16 @@ def test_a_newton_step_moves_parameters_like_a_full_fit(name):
         assert 0.7 < one.std() / all_.std() < 1.4
 
 
+@pytest.mark.parametrize("name", USERS)
+def test_what_pages_say_first_is_the_same_for_every_sample(name):
+    estimator = fitted(name, USERS[name], pages=500)
+    pages = estimator.pages
+    drawn = pages.row_weights(session_weights(pages.sessions, 0, 1))
+    wanted = estimator.copy().mapped(drawn, PASSES)
+    found = estimator.asked(pages.row_weights()).mapped(drawn, PASSES, asked=True)
+    assert found == pytest.approx(wanted, abs=1e-12)
+
+
 def test_documents_that_differ_widen_the_interval_of_satisfaction():
     widths = []
     for satisfied in (DIFFERENT, ALIKE):

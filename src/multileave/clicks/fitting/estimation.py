@@ -41,9 +41,12 @@ page: Any = None  # stands for the page kernel of a model, which takes its place
 @kernel
 def sweep(  # type: ignore[no-untyped-def]
     lists, lengths, row_list, row_order, weights, theta, documents, halves, kind, nodes, mean, spread, dense, chance,
-    rho, hits, fails, bins, num, den, a, new_rho, sure, hit
+    rho, sure, hit, hits, fails, bins, num, den, a, new_rho, known
 ):  # fmt: skip
-    """Pass once over all rows: send every page what is known without it, and collect what it says."""
+    """Pass once over all rows: send every page what is known without it, and collect what it says.
+
+    known: whether what pages say, which does not depend on weights, is in rho, sure and hit already.
+    """
     k = lists.shape[1]
     steps = bins.shape[1] - 1
     hits[:] = 0.0
@@ -58,26 +61,29 @@ def sweep(  # type: ignore[no-untyped-def]
             continue
         at = row_list[row]
         n = lengths[at]
+        if not known:
+            for half in range(halves):
+                for x in range(n):
+                    d = lists[at, x] + half * documents
+                    slot = half * k + x
+                    r = rho[row, slot]
+                    if r == 0.0:
+                        a[slot] = mean[d]
+                    elif dense[d] == 1:
+                        a[slot] = min(mean[d] + r * spread[d] / (1.0 - r * mean[d]), 1.0 - 1e-9)
+                    else:
+                        a[slot] = mean_without(r, chance[d], nodes[kind[d]])
+            total += weight * page(row_order[row], n, theta, a, new_rho, sure[row], hit[row], weight, num, den)
+            for half in range(halves):
+                for slot in range(half * k, half * k + n):
+                    rho[row, slot] = new_rho[slot]
         for half in range(halves):
             for x in range(n):
                 d = lists[at, x] + half * documents
                 slot = half * k + x
+                hits[d] += weight * hit[row, slot]
+                fails[d] += weight * sure[row, slot]
                 r = rho[row, slot]
-                if r == 0.0:
-                    a[slot] = mean[d]
-                elif dense[d] == 1:
-                    a[slot] = min(mean[d] + r * spread[d] / (1.0 - r * mean[d]), 1.0 - 1e-9)
-                else:
-                    a[slot] = mean_without(r, chance[d], nodes[kind[d]])
-        total += weight * page(row_order[row], n, theta, a, new_rho, sure, hit, weight, num, den)
-        for half in range(halves):
-            for x in range(n):
-                d = lists[at, x] + half * documents
-                slot = half * k + x
-                r = new_rho[slot]
-                rho[row, slot] = r
-                hits[d] += weight * hit[slot]
-                fails[d] += weight * sure[slot]
                 if r > 0.0:
                     b = min(np.int64(r * steps), steps - 1)
                     share = r * steps - b
@@ -122,10 +128,12 @@ class Estimator:
         self.dense = np.ones(size, dtype=np.uint8)
         self.chance = np.zeros((size, NODES), dtype=np.float32)
         self.rho = np.zeros((len(pages.row_list), k * halves), dtype=np.float32)
+        self.sure, self.hit = (np.zeros(self.rho.shape, dtype=np.uint8) for _ in range(2))
         self.hits, self.fails = np.zeros(size), np.zeros(size)
         self.bins = np.zeros((size, BINS), dtype=np.float32)
         self.num, self.den = np.zeros(len(self.theta)), np.zeros(len(self.theta))
-        self._work = [np.zeros(k * halves) for _ in range(4)]
+        self._work = [np.zeros(k * halves) for _ in range(2)]
+        self._part = np.zeros(NODES)
         self.logs = np.zeros((priors, 6))
         self.tables = Tables(np.full(priors, 0.6), np.full(priors, 2.4))
         if halves == 2:
@@ -139,20 +147,22 @@ class Estimator:
         other = object.__new__(Estimator)
         other.__dict__.update(self.__dict__)
         for name in (
-            "theta", "mean", "spread", "dense", "chance", "rho", "hits", "fails", "bins", "num", "den", "logs"
+            "theta", "mean", "spread", "dense", "chance", "rho", "sure", "hit", "hits", "fails", "bins",
+            "num", "den", "logs",
         ):  # fmt: skip
             setattr(other, name, getattr(self, name).copy())
         other._work = [part.copy() for part in self._work]
+        other._part = self._part.copy()
         other.tables = deepcopy(self.tables)
         return other
 
-    def _pass(self, weights: Floats) -> float:
+    def _pass(self, weights: Floats, *, known: bool = False) -> float:
         pages, tables = self.pages, self.tables
         return float(
             self._sweep(
                 pages.lists, self._lengths, pages.row_list, pages.row_order, weights, self.theta, pages.documents,
                 self.model.halves, self.kind, tables.nodes, self.mean, self.spread, self.dense, self.chance, self.rho,
-                self.hits, self.fails, self.bins, self.num, self.den, *self._work,
+                self.sure, self.hit, self.hits, self.fails, self.bins, self.num, self.den, *self._work, known,
             )
         )  # fmt: skip
 
@@ -161,7 +171,7 @@ class Estimator:
         update_posterior(
             self.kind, tables.alpha, tables.beta, tables.nodes, tables.log_weights, tables.log_hit, tables.log_fail,
             tables.log_miss, self.hits, self.fails, self.bins, self.mean, self.spread, self.dense, self.chance,
-            self.logs,
+            self.logs, self._part,
         )  # fmt: skip
 
     @property
@@ -189,10 +199,19 @@ class Estimator:
             both, mean = float(np.clip(size[-1], LEAST_SATISFACTION, MOST)), float(self.theta[-1])
             self.tables.set_class(self.classes, both * (1.0 - mean), both * mean)
 
-    def mapped(self, weights: Floats, passes: int) -> Floats:
-        """Return the state's update after that many exchanges of messages: EM for parameters, Newton for priors."""
-        for _ in range(passes):
-            self.likelihood = self._pass(weights)
+    def asked(self, weights: Floats) -> "Estimator":
+        """Return an estimator that knows what its pages say next."""
+        other = self.copy()
+        other._pass(weights)
+        return other
+
+    def mapped(self, weights: Floats, passes: int, *, asked: bool = False) -> Floats:
+        """Return the state's update after that many exchanges of messages: EM for parameters, Newton for priors.
+
+        asked: whether this is a copy of what `asked` returned; weights may be others.
+        """
+        for turn in range(passes):
+            self.likelihood = self._pass(weights, known=asked and turn == 0)
             self._update_documents()
         logits = logit(self.model.updated(self.num, self.den, self.pages.k)[self.free])
         alpha, beta, size = self.tables.updated(self.logs)

@@ -212,24 +212,30 @@ def exponential(x):  # type: ignore[no-untyped-def]
 
 
 @vector_kernel
-def sparse_posterior(hits, fails, bins, nodes, log_weights, log_hit, log_fail, log_miss, chance):  # type: ignore[no-untyped-def]
-    """Return what `dense_posterior` does, for a document with little data, and write its chances on the nodes."""
-    for g in range(len(chance)):
-        chance[g] = log_weights[g] + hits * log_hit[g] + fails * log_fail[g]
+def sparse_posterior(  # type: ignore[no-untyped-def]
+    hits, fails, bins, nodes, log_weights, log_hit, log_fail, log_miss, chance, part
+):
+    """Return what `dense_posterior` does, for a document with little data, and write its chances on the nodes.
+
+    part: work space for the nodes.
+    """
+    points = len(nodes)
+    for g in range(points):
+        part[g] = log_weights[g] + hits * log_hit[g] + fails * log_fail[g]
     for b in range(1, len(bins)):
         if bins[b] != 0.0:
-            for g in range(len(chance)):
-                chance[g] += bins[b] * log_miss[b, g]
-    peak = chance[0]
-    for g in range(len(chance)):
-        peak = max(peak, chance[g])
-    total = 0.0
-    for g in range(len(chance)):
-        chance[g] = exponential(chance[g] - peak)
-        total += chance[g]
+            for g in range(points):
+                part[g] += bins[b] * log_miss[b, g]
+    peak = part[0]
+    for g in range(points):
+        peak = max(peak, part[g])
+    whole = 0.0
+    for g in range(points):
+        part[g] = exponential(part[g] - peak)
+        whole += part[g]
     s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for g in range(len(chance)):
-        p = chance[g] / total
+    for g in range(points):
+        p = part[g] / whole
         chance[g] = p
         s1 += p * nodes[g]
         s2 += p * nodes[g] * nodes[g]
@@ -279,6 +285,7 @@ def update_posterior(  # type: ignore[no-untyped-def]
     dense,
     chance,
     logs,
+    part,
 ):
     """Write each document's posterior mean and variance, and its chances on the nodes if it has little data.
 
@@ -301,7 +308,16 @@ def update_posterior(  # type: ignore[no-untyped-def]
         else:
             dense[d] = 0
             found = sparse_posterior(
-                hits[d], fails[d], bins[d], nodes[z], log_weights[z], log_hit[z], log_fail[z], log_miss[z], chance[d]
+                hits[d],
+                fails[d],
+                bins[d],
+                nodes[z],
+                log_weights[z],
+                log_hit[z],
+                log_fail[z],
+                log_miss[z],
+                chance[d],
+                part,
             )
         mean[d] = found[0]
         spread[d] = found[1]

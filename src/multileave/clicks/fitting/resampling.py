@@ -101,13 +101,14 @@ def intervals(
             base, inverse = estimator.conditional(weights), np.zeros((0, 0))
         else:
             base, inverse = response(estimator, weights, pool)
+            asked = estimator.asked(weights)
 
         def one(sample: int) -> Floats:
             drawn = pages.row_weights(session_weights(pages.sessions, seed, sample))
             if conditional:
                 moved = np.log(estimator.conditional(drawn, base)[free] / base[free])
             else:
-                moved = inverse @ (estimator.copy().mapped(drawn, PASSES) - base)
+                moved = inverse @ (asked.copy().mapped(drawn, PASSES, asked=True) - base)
             done(1)
             return np.asarray(moved)
 
