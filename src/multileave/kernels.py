@@ -33,9 +33,8 @@ _lock = threading.RLock()
 
 # A kernel that names one of these needs reference counts. Others are found because they do not compile without, which
 # takes longer and is not cached.
-REORDERING = {"reassoc", "contract", "arcp", "nsz", "nnan"}  # LLVM's names of what a `vector_kernel` allows
-
 ALLOCATING = {"arange", "copy", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"}
+REORDERING = {"reassoc", "contract", "arcp", "nsz", "nnan"}  # LLVM's names of what a `vector_kernel` allows
 
 
 class Kernel:

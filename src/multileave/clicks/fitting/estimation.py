@@ -200,7 +200,7 @@ class Estimator:
             self.tables.set_class(self.classes, both * (1.0 - mean), both * mean)
 
     def asked(self, weights: Floats) -> "Estimator":
-        """Return an estimator that knows what its pages say next."""
+        """Return a copy that knows what its pages say next, for `mapped` with other weights."""
         other = self.copy()
         other._pass(weights)
         return other
@@ -208,7 +208,7 @@ class Estimator:
     def mapped(self, weights: Floats, passes: int, *, asked: bool = False) -> Floats:
         """Return the state's update after that many exchanges of messages: EM for parameters, Newton for priors.
 
-        asked: whether this is a copy of what `asked` returned; weights may be others.
+        asked: whether `asked` returned this estimator, or one that it is a copy of.
         """
         for turn in range(passes):
             self.likelihood = self._pass(weights, known=asked and turn == 0)
