@@ -2,13 +2,14 @@
 # make live   the dashboard, with simulated users who search
 # make test   every check: style, types, layers, tests, doctests, the README
 # make acceptance  what needs a cluster, a browser, a process to kill, a deadline to pass, a fresh environment, a notebook or a
-#             long simulation
+#             long simulation; first small tests without a compiler (make uncompiled)
 # make soak   what is too long for every day
 # make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed,
 #             GRID=DIR: the paper's grid, too, on the data in DIR
 # make docs   the documentation site, into site/
 # make lowest the oldest versions of what multileave needs
 # make pythons  every supported Python that is installed here
+
 # Without compiled bytecode, each of the hundreds of processes of the tests would parse all libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -31,7 +32,7 @@ COVERAGE ?= $(CI)
 COV := $(if $(COVERAGE),--cov --cov-report=)
 REPORT := $(if $(COVERAGE),$(BIN)/coverage report --skip-covered)
 
-.PHONY: demo live test lint tests acceptance soak bench docs lowest pythons clean
+.PHONY: demo live test lint tests uncompiled acceptance soak bench docs lowest pythons clean
 
 demo: .venv/core
 	$(BIN)/multileave demo
@@ -41,7 +42,7 @@ live: .venv/live
 
 test: lint tests
 
-acceptance: .venv/dev
+acceptance: .venv/dev uncompiled
 	$(BIN)/pytest -n 2 $(BY_FILE) -m "acceptance and not soak" $(COV) $(if $(COVERAGE),--cov-append)
 	$(REPORT)
 
@@ -54,8 +55,10 @@ lint: .venv/dev
 tests: .venv/dev
 	$(if $(COVERAGE),$(BIN)/coverage erase)
 	$(BIN)/pytest -n 2 $(BY_FILE) $(COV)
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 $(BY_FILE) -m fast $(FAST_FILES)
 	$(REPORT)
+
+uncompiled: .venv/dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 $(BY_FILE) -m fast $(FAST_FILES)
 
 soak: .venv/dev
 	$(BIN)/pytest -m soak

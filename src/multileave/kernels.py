@@ -143,7 +143,7 @@ class Kernel:
             for name, part in self._named_kernels().items()
         }
         function = self._rebuilt(parts, f"{counting} {inner} {inlined}")
-        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        if numba.config.DISABLE_JIT:
             return _uncompiled(function)
         directory = self._directory()
         with _numba_cache(numba.config, directory):

@@ -155,7 +155,7 @@ def _stamp(method: Method) -> Path | None:
     from llvmlite import binding
 
     base = cache_directory()
-    if base is None or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    if base is None or numba.config.DISABLE_JIT:
         return None
     from multileave.methods._drawing import draw_list
 

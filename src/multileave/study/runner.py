@@ -273,7 +273,7 @@ def _backend(name: str, scheduler: str | None) -> AbstractContextManager[Any]:
         if name == "dask":
             from distributed import Client
 
-            client: Any = Client(scheduler) if scheduler else Client(processes=True, dashboard_address=None)  # type: ignore[no-untyped-call]
+            client: Any = Client(scheduler) if scheduler else Client(processes=True, dashboard_address=None)
             stack = ExitStack()
             stack.enter_context(client)
             stack.enter_context(parallel_config("dask", client=client))

@@ -78,6 +78,7 @@ def test_a_log_that_ranks_alone_explain_says_so_and_prefers_the_simpler_model():
     assert "the difference is not significant" in users.summary
 
 
+@pytest.mark.acceptance
 def test_users_who_go_back_are_found():
     truth = Returning(CLICK, (0.0,) * len(CLICK), False, (0.8,), (0.85,), (0.5,))
     users = fit(simulated(truth), samples=40)
