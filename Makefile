@@ -1,7 +1,7 @@
 # make demo   compare five rankers with simulated users
 # make live   the dashboard, with simulated users who search
 # make test   every check: style, types, layers, tests, doctests, the README
-# make acceptance  what needs a cluster, a browser, a process to kill, a deadline to pass, a fresh environment, a notebook or a
+# make acceptance  what needs Postgres, a cluster, a browser, a process to kill, a deadline to pass, a fresh environment, a notebook or a
 #             long simulation; first small tests without a compiler (make uncompiled)
 # make soak   what is too long for every day
 # make bench  what things cost, and what of it must hold; PEERS=1: beside a peer that you installed,

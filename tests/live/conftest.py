@@ -113,7 +113,7 @@ def sqlite_address(tmp_path, migrated_file):
     return f"sqlite:///{shutil.copy(migrated_file, tmp_path)}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.acceptance)])
 def address(request):
     """The address of a database with empty tables, once of each kind."""
     return request.getfixturevalue(f"{request.param}_address")

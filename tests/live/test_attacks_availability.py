@@ -20,7 +20,7 @@ ANSWERED = 20.0  # seconds, against hangs
 ALIVE = 2.0
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.acceptance)])
 def database(request):
     """The address of a database, and how to make it not answer."""
     address = request.getfixturevalue(f"{request.param}_address")

@@ -336,6 +336,7 @@ def test_a_token_is_bound_to_the_id_of_its_key_and_has_a_bounded_length():
     assert signer.read_impression("\ud800" * 64) is None
 
 
+@pytest.mark.acceptance
 def test_postgres_says_that_readers_of_the_database_can_report_clicks(postgres_address):
     service = opened(postgres_address)
     service.close()

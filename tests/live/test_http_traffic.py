@@ -24,6 +24,7 @@ def test_an_experiment_lives_from_a_draft_to_a_verdict(served):
     live_through(served)
 
 
+@pytest.mark.acceptance
 def test_an_experiment_lives_on_postgres_too(postgres_address):
     with serving(postgres_address) as served:
         live_through(served)
