@@ -117,3 +117,14 @@ def sqlite_address(tmp_path, migrated_file):
 def address(request):
     """The address of a database with empty tables, once of each kind."""
     return request.getfixturevalue(f"{request.param}_address")
+
+
+@pytest.fixture
+def empty_address(request, address, tmp_path):
+    """The address of another database of the same kind as `address`, without tables."""
+    if address.startswith("sqlite"):
+        return f"sqlite:///{tmp_path}/empty.db"
+    cluster = request.getfixturevalue("postgres")
+    _execute(cluster, "DROP DATABASE IF EXISTS empty WITH (FORCE)")
+    _create(cluster, "empty", "template1")
+    return cluster.replace("NAME", "empty")

@@ -18,20 +18,6 @@ DEFINITION = {"name": "backup", "rankers": ["a", "b"], "control": "a", "k": 3}
 RANKINGS = {"a": ["d1", "d2", "d3"], "b": ["d3", "d2", "d4"]}
 
 
-@pytest.fixture
-def empty_address(request, address, tmp_path):
-    """The address of another empty database of the same kind as `address`."""
-    if address.startswith("sqlite"):
-        return f"sqlite:///{tmp_path}/restored.db"
-    import psycopg
-
-    cluster = request.getfixturevalue("postgres")
-    with psycopg.connect(cluster.replace("NAME", "postgres"), autocommit=True) as connection:
-        connection.execute("DROP DATABASE IF EXISTS restored WITH (FORCE)")
-        connection.execute("CREATE DATABASE restored")
-    return cluster.replace("NAME", "restored")
-
-
 def service(address):
     return running(Settings(database=address, port=0, open=True, secret="x" * 20))
 
@@ -116,7 +102,7 @@ def test_restoring_overwrites_nothing(address, empty_address, tmp_path):
     with pytest.raises(MultileaveError, match="already"):
         restore(target, empty_address)
     if address.startswith("sqlite"):
-        assert stat.S_IMODE((tmp_path / "restored.db").stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "empty.db").stat().st_mode) == 0o600
 
 
 def test_the_commands_say_what_is_wrong(sqlite_address, tmp_path, capsys):

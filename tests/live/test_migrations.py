@@ -1,6 +1,7 @@
 """Databases of earlier versions: events are merged without a change of verdicts, and can be read again."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.parquet as pq
 import pytest
@@ -102,3 +103,13 @@ def test_the_migrations_make_the_tables_that_the_service_uses(address):
         assert keys["constrained_columns"] == ["impression", "position", "action"]
         assert keys["name"] == "pk_events"
         migrate(address, "0001", command.downgrade)
+
+
+def test_workers_that_start_at_once_migrate_an_empty_database_once(empty_address):
+    with ThreadPoolExecutor() as threads:
+        stores = list(threads.map(lambda _: Store(empty_address), range(4)))
+    for store in stores:
+        with store.read() as connection:
+            assert MigrationContext.configure(connection).get_current_heads()
+            assert not compare_metadata(MigrationContext.configure(connection), metadata)
+        store.close()
